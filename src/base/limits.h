@@ -33,8 +33,9 @@
 #define LIMIT_HEADERS_LEN_MAX (16 * KIB)
 #define LIMIT_HEADERS_MAX 100
 #define LIMIT_TARGET_LEN_MAX (8 * KIB)
-#define LIMIT_XML_LEN_MAX (2 * MIB) /* 10,000 parts with checksums fit; so do 1,000 keys of 1 KiB  \
-                                     */
+#define LIMIT_XML_LEN_MAX                                                                          \
+    (2 * MIB) /* 10,000 parts with checksums fit; so do 1,000 keys of 1 KiB                        \
+               */
 #define LIMIT_XML_DEPTH_MAX 16
 #define LIMIT_CHUNK_HEADER_LEN_MAX 4096
 #define LIMIT_CHUNK_LEN_MAX (16 * MIB) /* of a signed chunk: its signature covers the whole */

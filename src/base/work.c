@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ int work_pool_create(const char *name, size_t threads_max, size_t queue_max,
         free(pool);
         return S3R_E_NOMEM;
     }
-    strncpy(pool->name, name, sizeof pool->name - 1);
+    snprintf(pool->name, sizeof pool->name, "%s", name);
     pool->threads_max = threads_max;
     pool->queue_max = queue_max;
     pool->last = &pool->first;
