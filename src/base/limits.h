@@ -40,6 +40,13 @@
 #define LIMIT_CHUNK_HEADER_LEN_MAX 4096
 #define LIMIT_CHUNK_LEN_MAX (16 * MIB) /* of a signed chunk: its signature covers the whole */
 #define LIMIT_TRAILERS_LEN_MAX 4096
+#define LIMIT_QUERY_PARAMS_MAX 512
+#define LIMIT_XML_NODES_MAX 100000 /* 10,000 parts with number, ETag and five checksums */
+#define LIMIT_SKEW_S 900
+#define LIMIT_PRESIGN_S_MAX 604800
+#define LIMIT_ACCESS_KEY_LEN_MAX 128
+#define LIMIT_REGION_LEN_MAX 64
+#define LIMIT_RANGE_LEN_MAX 256
 
 /* RDMA */
 #define LIMIT_TOKEN_LEN_MAX 1024
