@@ -44,6 +44,10 @@ const char *owner_window_token(const struct owner_window *w);
 /* The IP that the token's rail has, to bind HTTP to: false when it has none. */
 bool owner_window_address(const struct owner_window *w,
                           struct sockaddr_storage *ret_addr) MUST_CHECK;
+/* The server's reply said that the transfer is complete (or that none was begun): a withdraw is
+ * then quick on every rail. Without this call it fences, which on some rails costs the process
+ * whatever else it has in flight there. Never after a failure or without a reply. */
+void owner_window_settle(struct owner_window *w);
 /* After 0 nothing lands in the window any more. S3R_E_BUSY after a bounded wait: a server that was
  * stopped in the middle may still write when it goes on, so the memory must not be used; call
  * again. */

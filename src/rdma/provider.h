@@ -79,6 +79,10 @@ struct owner_ops {
     /* Opens [off, off + len) of the region to whoever has the token. */
     int (*window_open)(void *owner, void *region, uint64_t off, uint64_t len, struct diag *diag,
                        void **ret_window, struct token *ret_token);
+    /* Optional (NULL): the server's reply said that the window's transfer is complete, so nothing
+     * is half-way. Where only closing the endpoint, with all that the process has in flight, fences
+     * for certain, a withdraw then need not. Never after a failure or without a reply. */
+    void (*window_settle)(void *owner, void *window);
     /* When it returned 0, nothing reads or writes the window any more. S3R_E_BUSY: a server that
      * was stopped in the middle still may; ask again. */
     int (*window_withdraw)(void *owner, void *window, struct diag *diag);
