@@ -34,7 +34,10 @@ enum transfer_direction {
     TRANSFER_READ,  /* out of the window: a PUT */
 };
 
-/* One transfer between local memory and a part of a window. */
+/* One transfer between local memory and a part of a window. The mover has checked the bounds; the
+ * provider cuts it into pieces of at most LIMIT_WINDOW_PIECE_LEN and asks transfer_may_go_on()
+ * before each. len 0 posts nothing: 0, or the refusal where the provider can tell at little cost.
+ */
 struct transfer {
     enum transfer_direction direction;
     const struct token *token;
@@ -43,10 +46,12 @@ struct transfer {
     size_t len;
     void *registration; /* from mover_ops.memory_add for memory that holds `local`; NULL if none */
     int64_t deadline_ns;
-    /* Looked at before each piece (at most LIMIT_WINDOW_PIECE_LEN); may be NULL. */
-    bool (*is_cancelled)(void *arg);
+    bool (*is_cancelled)(void *arg); /* may be NULL */
     void *cancel_arg;
 };
+
+/* 0, S3R_E_CANCELLED or S3R_E_RDMA_DEADLINE. */
+int transfer_may_go_on(const struct transfer *t, struct diag *diag) MUST_CHECK;
 
 /* The side that moves bytes. */
 struct mover_ops {
@@ -65,7 +70,8 @@ struct mover_ops {
     void (*describe)(void *mover, char *out, size_t size);
 };
 
-/* The side that owns the memory. */
+/* The side that owns the memory. After a fork() no call is made in the child, close included: what
+ * a provider holds is the parent's, its descriptors must be close-on-exec. */
 struct owner_ops {
     const char *name;
     unsigned promises;
