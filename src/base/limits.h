@@ -41,7 +41,7 @@
 #define LIMIT_CHUNK_LEN_MAX (16 * MIB) /* of a signed chunk: its signature covers the whole */
 #define LIMIT_TRAILERS_LEN_MAX 4096
 #define LIMIT_QUERY_PARAMS_MAX 512
-#define LIMIT_XML_NODES_MAX 100000 /* 10,000 parts with number, ETag and five checksums */
+#define LIMIT_XML_NODES_MAX 100000 /* 10,000 parts with number, ETag and checksum */
 #define LIMIT_SKEW_S 900
 #define LIMIT_PRESIGN_S_MAX 604800
 #define LIMIT_ACCESS_KEY_LEN_MAX 128

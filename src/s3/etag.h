@@ -19,7 +19,7 @@
 /* 32 hex digits, "-10000", NUL, and room for other servers' */
 #define ETAG_SIZE 72
 
-/* `"x"`, `&quot;x&quot;`, `x` (quotes on both sides or none; weak marks are refused). */
+/* `"x"` or `x`: quotes on both sides or none; no weak mark. */
 bool etag_unquote(const char *text, size_t len, char out[ETAG_SIZE]) MUST_CHECK;
 /* `"x"` */
 void etag_quote(const char *etag, char out[ETAG_SIZE + 2]);

@@ -7,7 +7,7 @@
  * Owns:     nothing.
  * Threads:  any.
  * Errors:   S3R_E_INVALID_RANGE: well-formed but outside the object; S3R_E_INVALID_ARGUMENT for a
- *           copy range that does not parse.
+ *           copy range that does not parse or is not wholly inside.
  * Limits:   LIMIT_RANGE_LEN_MAX bytes of text. */
 #ifndef S3R_S3_RANGE_H
 #define S3R_S3_RANGE_H

@@ -95,7 +95,8 @@ bool sig_header_is_signed(const struct sig_auth *auth, const char *name);
  * sig_verify() refuses such a request already. */
 const char *sig_unsigned_header(const struct sig_auth *auth, const struct headers *headers);
 /* Presigners put x-amz- headers into the query: copies those (not the X-Amz- authentication
- * parameters and nothing of x-amz-rdma-) into `headers` unless there already. */
+ * parameters and nothing of x-amz-rdma-) into `headers` unless there already. After sig_verify(),
+ * which they are covered by as a part of the query. */
 int sig_adopt_query(const struct query *query, struct headers *headers) MUST_CHECK;
 
 struct sig_credentials {
@@ -106,8 +107,8 @@ struct sig_credentials {
 
 /* Sets x-amz-date, x-amz-content-sha256 (`payload_hash`: 64 hex digits or one of SIG_*),
  * x-amz-security-token and Authorization. `headers` must hold host; all of them but
- * authorization, user-agent, expect, connection and accept-encoding are signed. `ret_chain` may be
- * NULL. `req->headers` is not looked at. */
+ * authorization, user-agent, expect, connection, accept-encoding, transfer-encoding are signed.
+ * `ret_chain` may be NULL. `req->headers` is not looked at. */
 int sig_sign(const struct sig_credentials *cred, int64_t now_s, const struct sig_request *req,
              const char *payload_hash, struct headers *headers,
              struct sig_chain *ret_chain) MUST_CHECK;

@@ -23,7 +23,7 @@
 #include <stddef.h>
 
 enum uri_flags {
-    URI_PLUS_IS_BLANK = 1, /* in queries and copy sources; in paths a plus is a plus */
+    URI_PLUS_IS_BLANK = 1, /* in queries; in paths a plus is a plus */
     URI_REFUSE_NUL = 2,
 };
 
@@ -66,8 +66,8 @@ void target_fini(struct target *t);
  * named (then the whole path is the key), or NULL. Names are checked by names.h. */
 int target_parse(const char *raw, size_t len, const char *host_bucket, struct diag *diag,
                  struct target *ret_target) MUST_CHECK;
-/* x-amz-copy-source: `b/k` or `/b/k`, percent-encoded or not, `?versionId=` after the key. The
- * key's own question mark is always %3F. `ret_version` is malloc'd, NULL when there is none. */
+/* x-amz-copy-source: `b/k` or `/b/k`, percent-decoded (a plus is a plus), `?versionId=` after the
+ * key. `ret_version` is malloc'd, NULL when there is none. */
 int copy_source_parse(const char *value, struct diag *diag, struct target *ret_target,
                       char **ret_version) MUST_CHECK;
 /* "/b/k", encoded; without key "/b"; bucket NULL: "/". */
