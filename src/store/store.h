@@ -153,7 +153,7 @@ const struct store_object *store_lease_object(const struct store_lease *lease);
 bool store_lease_is_inline(const struct store_lease *lease);
 /* Exactly [off, off+len), verified against the block checksums (blocks that the range covers only
  * in part are read whole). Fastest into page-aligned memory at offsets that are a multiple of
- * LIMIT_BLOCK_LEN. `is_cold` says that the caller streams a large object once. */
+ * LIMIT_BLOCK_LEN: what of a large object the page cache does not hold then comes by O_DIRECT. */
 int store_lease_read(struct store_lease *lease, uint64_t off, void *buf, size_t len,
                      struct diag *diag) MUST_CHECK;
 
@@ -172,8 +172,9 @@ uint64_t store_writer_crc64(const struct store_writer *w);
 void store_writer_close(struct store_writer *w);
 void store_writer_closep(struct store_writer **w);
 
-/* Makes what was written the object `key`. `judge` may be NULL. ret_sequence and ret_modified_ms
- * may be NULL. After an error the previous object is as it was. */
+/* Makes what was written the object `key`. `judge` and ret_modified_ms may be NULL. After an error
+ * the previous object is as it was (after one that made the store read-only a restart tells), and
+ * the writer can only be closed. */
 int store_put(struct store_writer *w, const struct store_key *key,
               const struct store_attributes *attributes, store_judge_fn *judge, void *judge_arg,
               struct diag *diag, int64_t *ret_modified_ms) MUST_CHECK;
@@ -189,7 +190,7 @@ struct store_list_query {
     size_t prefix_len;
     const char *delimiter; /* "" or NULL: none; may have several bytes */
     size_t delimiter_len;
-    /* Rows come strictly after this key. One that ends in (or equals) a common prefix of this
+    /* Rows come strictly after this key. One that lies in (or equals) a common prefix of this
      * query skips everything under that prefix. */
     const char *after;
     size_t after_len;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.h - one data file: bytes, a checksum for each block, and at the end whose they are.
+ * Does:     writes, finishes, verifies and reads data files (docs/disk.md, "Data files").
+ * Not here: which file belongs to what (index), when one may go (files.h), commits (object.c).
+ * Units:    bytes; blocks of LIMIT_BLOCK_LEN.
+ * Owns:     a file_out or file_in owns its descriptor.
+ * Threads:  owner.
+ * Errors:   S3R_E_STORE_CORRUPT for bytes that do not match, S3R_E_STORE_FULL, S3R_E_STORE_IO,
+ *           S3R_E_NO_SUCH_KEY when the file is not there.
+ * Limits:   LIMIT_OBJECT_LEN_MAX; RECORD_LEN_MAX for the record in the end block. */
+#ifndef S3R_STORE_FILE_H
+#define S3R_STORE_FILE_H
+
+#include "base/text.h"
+#include "store/record.h"
+
+#define STORE_UUID_LEN 16
+
+/* The numbers are on disk for ever. */
+enum file_kind {
+    FILE_OBJECT = 1,
+    FILE_PART = 2,
+    FILE_MANIFEST = 3, /* no bytes: the record of an object that consists of parts */
+    FILE_BUCKET = 4,   /* no bytes: the record of a bucket */
+};
+
+#define FILE_PATH_MAX 4352
+/* data/TTTTTTTT/LLL/IIIIIIIIIIIIIIII: 1024 files in a folder, 1024 such folders in one above. */
+void file_path(char out[FILE_PATH_MAX], const char *store_dir, uint64_t file_id);
+void file_folder(char out[FILE_PATH_MAX], const char *store_dir, uint64_t file_id);
+/* The two folders of a file, made durably. */
+int file_make_folders(const char *store_dir, uint64_t file_id, bool *ret_is_sync_failed) MUST_CHECK;
+
+/* ---- writing ---- */
+
+struct file_out {
+    int fd; /* -1: not open */
+    uint64_t file_id;
+    uint64_t size;  /* appended; whole blocks of it are on their way to the disk */
+    uint64_t crc64; /* of the blocks done */
+    bool is_direct;
+    bool has_trailer; /* the bytes are complete */
+    uint64_t *table;  /* the blocks' checksums */
+    size_t table_count, table_cap;
+    char *block; /* the block that fills, page-aligned */
+    size_t block_len, block_cap;
+    uint64_t trailer_off; /* where the end block's record starts */
+};
+
+/* Creates the file; `size` as store_writer_open(). *is_direct: in, wanted; out, what it became. */
+int file_out_open(struct file_out *f, const char *store_dir, uint64_t file_id, uint64_t size,
+                  bool *is_direct) MUST_CHECK;
+int file_out_append(struct file_out *f, const void *buf, size_t len) MUST_CHECK;
+/* Of all that was appended. */
+uint64_t file_out_crc64(const struct file_out *f);
+/* Writes the rest of the bytes, the table, and the end block with `record`. Called again (with a
+ * record of the same length) it rewrites the end block only. Does not sync. */
+int file_out_finish(struct file_out *f, enum file_kind kind, const uint8_t uuid[STORE_UUID_LEN],
+                    const struct text *record) MUST_CHECK;
+void file_out_close(struct file_out *f);
+
+/* ---- reading ---- */
+
+struct file_in {
+    int fd, direct_fd; /* -1: not open */
+    uint64_t file_id, size, crc64;
+    enum file_kind kind;
+    uint64_t record_off, record_crc;
+    uint32_t record_len;
+    uint64_t *table; /* the blocks' checksums, verified */
+    size_t table_count;
+};
+
+/* Opens and judges the last bytes of the file: are they an end block of this store and file? */
+int file_in_open(struct file_in *f, const char *store_dir, uint64_t file_id,
+                 const uint8_t uuid[STORE_UUID_LEN]) MUST_CHECK;
+void file_in_close(struct file_in *f);
+/* Exactly [off, off+len), verified. Large reads that the page cache does not hold bypass it when
+ * *is_direct, which becomes false when the file system refuses. */
+int file_in_read(struct file_in *f, uint64_t off, void *buf, size_t len,
+                 bool *is_direct) MUST_CHECK;
+/* The record in the end block, after its checksum was verified. The caller frees. */
+int file_in_record(struct file_in *f, char **ret_bytes, size_t *ret_len) MUST_CHECK;
+/* Reads all of it, each block against the table and the blocks together against the checksum of
+ * the whole. Corrupt blocks are counted, not an error. */
+int file_in_verify(struct file_in *f, uint64_t *ret_bad_blocks) MUST_CHECK;
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/crc64.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "store/fs.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct store_lease {
+    struct store *s;
+    struct fs_record record;
+    struct fs_object view;
+    bool is_held;        /* of record.r.file_id */
+    bool is_inline_ok;   /* the checksum was verified */
+    struct file_in file; /* the last one read */
+    size_t file_part;    /* which part it is */
+};
+
+typedef int get_fn(struct store *s, const struct row_key *row, struct fs_record *ret);
+
+/* Reads the row; when it names files they cannot go until the lease is closed. */
+static int take(struct store_lease *l, const struct row_key *row, get_fn *get)
+{
+    for (;;) {
+        int err = get(l->s, row, &l->record);
+        if (err || !l->record.r.file_id)
+            return err;
+        uint64_t id = l->record.r.file_id;
+        err = files_hold(l->s, id);
+        if (err)
+            return err;
+        /* a drop that was committed before we held it may have unlinked it: look again */
+        struct fs_record again;
+        l->is_held = true;
+        err = get(l->s, row, &again);
+        bool is_same = !err && again.r.file_id == id;
+        if (!err)
+            fs_record_fini(&again);
+        if (is_same)
+            return 0;
+        files_release(l->s, id);
+        l->is_held = false;
+        fs_record_fini(&l->record);
+        if (err)
+            return err;
+    }
+}
+
+static int check_bucket(struct store *s, const struct store_key *key, int err, bool is_cached)
+{
+    struct row_key row;
+    struct index_value v;
+    if (err != S3R_E_NO_SUCH_KEY)
+        return err;
+    row_bucket(&row, key->bucket);
+    int found = is_cached ? index_get_cached(s->idx, row.data, row.len, &v)
+                          : index_get(s->idx, row.data, row.len, &v);
+    if (found == S3R_E_NO_SUCH_KEY)
+        return S3R_E_NO_SUCH_BUCKET;
+    if (found)
+        return found;
+    index_value_fini(&v);
+    return err;
+}
+
+static int open_lease(struct store *s, const struct store_key *key, bool is_cached,
+                      struct store_lease **ret_lease)
+{
+    struct row_key row;
+    int err = fs_check_key(key);
+    if (err)
+        return err == S3R_E_INVALID_ARGUMENT ? S3R_E_NO_SUCH_KEY : err;
+    CLEANUP(store_lease_closep) struct store_lease *l = calloc(1, sizeof(*l));
+    if (!l)
+        return S3R_E_NOMEM;
+    l->s = s;
+    l->file.fd = l->file.direct_fd = -1;
+    row_object(&row, key);
+    err = take(l, &row, is_cached ? fs_get_cached : fs_get);
+    if (!err)
+        err = fs_object_init(&l->view, &l->record.r);
+    if (err)
+        return check_bucket(s, key, err, is_cached);
+    *ret_lease = STEAL(l);
+    return 0;
+}
+
+int store_lease_open(struct store *s, const struct store_key *key, struct diag *diag,
+                     struct store_lease **ret_lease)
+{
+    int err = open_lease(s, key, false, ret_lease);
+    return err == S3R_E_STORE_CORRUPT || err == S3R_E_STORE_FORMAT
+               ? diag_fail(diag, err, "the record of the object cannot be read")
+               : err;
+}
+
+int store_lease_open_cached(struct store *s, const struct store_key *key,
+                            struct store_lease **ret_lease)
+{
+    return open_lease(s, key, true, ret_lease);
+}
+
+void store_lease_close(struct store_lease *l)
+{
+    if (!l)
+        return;
+    file_in_close(&l->file);
+    if (l->is_held)
+        files_release(l->s, l->record.r.file_id);
+    fs_object_fini(&l->view);
+    fs_record_fini(&l->record);
+    free(l);
+}
+
+void store_lease_closep(struct store_lease **lease)
+{
+    store_lease_close(*lease);
+}
+
+const struct store_object *store_lease_object(const struct store_lease *l)
+{
+    return &l->view.object;
+}
+
+bool store_lease_is_inline(const struct store_lease *l)
+{
+    return !l->record.r.file_id;
+}
+
+/* ---- reading ---- */
+
+static int read_inline(struct store_lease *l, uint64_t off, void *buf, size_t len)
+{
+    const struct record_bytes *bytes = &l->record.r.inline_bytes;
+    if (!l->is_inline_ok && crc64_update(0, bytes->data, bytes->len) != l->record.r.crc64)
+        return S3R_E_STORE_CORRUPT;
+    l->is_inline_ok = true;
+    if (len)
+        memcpy(buf, (const char *)bytes->data + off, len);
+    return 0;
+}
+
+/* The file that holds part `i` (0 when there are no parts), judged against the index. */
+static int open_part(struct store_lease *l, size_t i)
+{
+    const struct record *r = &l->record.r;
+    uint64_t id = r->part_count ? r->parts[i].file_id : r->file_id;
+    uint64_t size = r->part_count ? r->parts[i].size : r->size;
+    uint64_t crc64 = r->part_count ? r->parts[i].crc64 : r->crc64;
+    if (l->file.fd >= 0 && l->file_part == i)
+        return 0;
+    file_in_close(&l->file);
+    int err = file_in_open(&l->file, l->s->dir, id, l->s->header.uuid);
+    if (err)
+        return err == S3R_E_NO_SUCH_KEY ? S3R_E_STORE_CORRUPT : err;
+    if (l->file.size != size || l->file.crc64 != crc64)
+        return S3R_E_STORE_CORRUPT;
+    l->file_part = i;
+    return 0;
+}
+
+/* The part that holds `off`: parts may be empty, so the last one that starts there or before. */
+static size_t find_part(const struct fs_object *view, uint64_t off)
+{
+    size_t low = 0, high = view->object.part_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (view->parts[middle].off <= off)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int read_files(struct store_lease *l, uint64_t off, char *buf, size_t len)
+{
+    bool was_direct = atomic_load(&l->s->is_direct), is_direct = was_direct;
+    int err = 0;
+    for (size_t i = find_part(&l->view, off); !err && len; i++) {
+        const struct store_part *p = l->view.parts ? &l->view.parts[i] : NULL;
+        uint64_t start = p ? p->off : 0, size = p ? p->size : l->record.r.size;
+        size_t n = min_u64(len, start + size - off);
+        if (!n)
+            continue;
+        err = open_part(l, i);
+        if (!err)
+            err = file_in_read(&l->file, off - start, buf, n, &is_direct);
+        off += n;
+        buf += n;
+        len -= n;
+    }
+    if (was_direct && !is_direct)
+        atomic_store(&l->s->is_direct, false);
+    return err;
+}
+
+int store_lease_read(struct store_lease *l, uint64_t off, void *buf, size_t len, struct diag *diag)
+{
+    if (!span_fits(off, len, l->record.r.size))
+        return S3R_E_INVALID_RANGE;
+    int err = !l->record.r.file_id ? read_inline(l, off, buf, len)
+              : len                ? read_files(l, off, buf, len)
+                                   : 0;
+    if (err == S3R_E_STORE_CORRUPT || err == S3R_E_STORE_IO)
+        log_error("store what=read error=%s head_file=%016" PRIx64 " file=%016" PRIx64
+                  " off=%" PRIu64 " len=%zu",
+                  error_name(err), l->record.r.file_id, l->file.file_id, off, len);
+    return err ? diag_fail(diag, err, "%s", error_text(err)) : 0;
+}
