@@ -140,7 +140,7 @@ static int reserve(struct store *s, uint64_t from, struct diag *diag)
     if (err && is_sync_failed)
         return fs_fail(s, err, "sync of a data folder");
     if (err)
-        return diag_fail(diag, err, "cannot make a data folder: %s", strerror(errno));
+        return diag_fail(diag, err, "cannot make a data folder: %s", io_reason());
     struct index_batch b;
     struct row_key row;
     unsigned char limit[8];

@@ -74,7 +74,7 @@ int header_read(const char *dir, struct diag *diag, struct header *ret_header)
     if (!err)
         err = io_pread(fd, &h, sizeof(h), 0, &len);
     if (err)
-        return diag_fail(diag, err, "cannot read %s: %s", path, strerror(errno));
+        return diag_fail(diag, err, "cannot read %s: %s", path, io_reason());
     err = judge(dir, &h, len, diag);
     if (err)
         return err;
@@ -94,7 +94,7 @@ static int check_empty(const char *dir, struct diag *diag)
 {
     DIR *d = opendir(dir);
     if (!d)
-        return diag_fail(diag, io_error(errno), "cannot read %s: %s", dir, strerror(errno));
+        return diag_fail(diag, io_error(errno), "cannot read %s: %s", dir, io_reason());
     int err = 0;
     for (struct dirent *e; !err && (e = readdir(d));)
         if (!is_ours(e->d_name))
@@ -142,7 +142,7 @@ int header_create(const char *dir, struct diag *diag, struct header *ret_header)
     le64_store(&h.crc, crc64_update(0, &h, offsetof(struct header_disk, crc)));
     err = write_header(dir, &h);
     if (err)
-        return diag_fail(diag, err, "cannot create a store in %s: %s", dir, strerror(errno));
+        return diag_fail(diag, err, "cannot create a store in %s: %s", dir, io_reason());
     memcpy(ret_header->uuid, h.uuid, sizeof(h.uuid));
     ret_header->created_ms = (int64_t)le64_load(&h.created_ms);
     return 0;
@@ -155,12 +155,12 @@ int header_lock(const char *dir, bool is_shared, struct diag *diag, int *ret_fd)
     snprintf(path, sizeof(path), "%s/LOCK", dir);
     int err = io_open(path, is_shared ? O_RDONLY : O_RDWR | O_CREAT, &fd);
     if (err)
-        return diag_fail(diag, err, "cannot open %s: %s", path, strerror(errno));
+        return diag_fail(diag, err, "cannot open %s: %s", path, io_reason());
     if (flock(fd, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB)) {
         if (errno == EWOULDBLOCK)
             return diag_fail(diag, S3R_E_STORE_LOCKED, "another process has the store in %s open",
                              dir);
-        return diag_fail(diag, S3R_E_STORE_IO, "cannot lock %s: %s", path, strerror(errno));
+        return diag_fail(diag, S3R_E_STORE_IO, "cannot lock %s: %s", path, io_reason());
     }
     *ret_fd = fd;
     fd = -1;

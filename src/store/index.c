@@ -299,7 +299,7 @@ static int write_group(struct index *idx, const struct index_batch *group,
 {
     int err = io_ask(IO_INDEX_WRITE, "");
     if (err > 0)
-        return diag_fail(diag, io_error(err), "index: write: %s", strerror(err));
+        return diag_fail(diag, io_error(err), "index: write: %s", strerrordesc_np(err));
     rocksdb_writebatch_t *out = rocksdb_writebatch_create();
     replay(later, out);
     for (const struct index_batch *b = group; b; b = b->next)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -48,6 +49,12 @@ int io_error(int err)
     default:
         return S3R_E_STORE_IO;
     }
+}
+
+const char *io_reason(void)
+{
+    const char *text = strerrordesc_np(errno);
+    return text ? text : "unknown error";
 }
 
 /* Fails with the hook's errno, which is set for the caller's message. */

@@ -43,6 +43,8 @@ int io_ask(enum io_call call, const char *what);
 void io_point(const char *name);
 
 int io_error(int err);
+/* The words for errno. */
+const char *io_reason(void);
 
 int io_open(const char *path, int flags, int *ret_fd) MUST_CHECK;
 /* Up to `len`; less only at the end of the file. */

@@ -52,7 +52,7 @@ static int open_folder(struct store *s, struct diag *diag)
     if (!s->is_read_only) {
         int err = io_mkdir(s->dir);
         if (err)
-            return diag_fail(diag, err, "cannot make %s: %s", s->dir, strerror(errno));
+            return diag_fail(diag, err, "cannot make %s: %s", s->dir, io_reason());
     }
     int err = header_read(s->dir, diag, &before);
     if (err == S3R_E_NO_SUCH_KEY && s->is_read_only)
@@ -98,7 +98,7 @@ static int open_index(struct store *s, uint64_t cache_bytes, struct diag *diag)
         if (!err)
             err = io_sync_dir(s->dir);
         if (err)
-            return diag_fail(diag, err, "cannot make %s: %s", path, strerror(errno));
+            return diag_fail(diag, err, "cannot make %s: %s", path, io_reason());
     }
     snprintf(path, sizeof(path), "%s/index", s->dir);
     int err = index_open(path, cache_bytes, s->is_read_only, diag, &s->idx);

@@ -11,7 +11,7 @@
 
 static int fail(struct diag *diag, int err, const char *doing)
 {
-    return diag_fail(diag, err, "%s: %s", doing, err == S3R_E_STORE_CORRUPT ? "" : strerror(errno));
+    return diag_fail(diag, err, "%s: %s", doing, err == S3R_E_STORE_CORRUPT ? "" : io_reason());
 }
 
 static int open_file(struct store_writer *w, struct diag *diag)
