@@ -15,6 +15,7 @@ import random
 import socket
 import struct
 import threading
+import time
 
 SECTOR = 512
 REQUEST_MAGIC, REPLY_MAGIC = 0x25609513, 0x67446698
@@ -41,6 +42,7 @@ class CutDisk:
         self.lock = threading.Lock()  # below it: all images, `unflushed`, `is_on`
         self.unflushed = []           # (offset, length), oldest first
         self.is_on = True
+        self.may_hang_up = threading.Event()
         self.counts = {"writes": 0, "flushes": 0, "lost_sectors": 0, "kept_sectors": 0}
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(socket_path)
@@ -69,15 +71,26 @@ class CutDisk:
             offset += len(piece)
             length -= len(piece)
 
-    def cut(self):
-        """The power goes. Returns what that did, as counts."""
-        with self.lock:
-            self.is_on = False
-            for offset, length in self.unflushed:
-                self._lose(offset, length)
-            self.unflushed = []
+    def cut(self, kill):
+        """The power goes: the disk falls silent, `kill()` ends the machine, and only then the
+        connection does. A machine that lived on to see an error would answer its clients with it.
+        Returns what was lost, as counts."""
+        self._fall_silent()
+        kill()
+        for offset, length in self.unflushed:
+            self._lose(offset, length)
+        self.unflushed = []
         self.close()
         return self.counts
+
+    def _fall_silent(self, patience_s=1.0):
+        """At a moment that has something to lose, if one comes soon."""
+        end = time.monotonic() + patience_s
+        while self.is_on:
+            with self.lock:
+                if self.unflushed or time.monotonic() > end:
+                    self.is_on = False
+            time.sleep(0.0002)
 
     def _lose(self, offset, length):
         """One write that was not flushed: all of it arrives, or none, or some of its sectors."""
@@ -93,6 +106,7 @@ class CutDisk:
         """Off in order when QEMU has gone by itself; then nothing is lost that was flushed."""
         with self.lock:
             self.is_on = False
+        self.may_hang_up.set()
         for sock in (self.conn, self.listener):
             try:
                 if sock:
@@ -160,9 +174,12 @@ class CutDisk:
             return False
         data = self._take(length) if kind == WRITE else b""
         with self.lock:
-            if not self.is_on:
-                return False
-            error, answer = self._do(kind, flags, offset, length, data)
+            is_on = self.is_on
+            if is_on:
+                error, answer = self._do(kind, flags, offset, length, data)
+        if not is_on:
+            self.may_hang_up.wait()
+            return False
         self.conn.sendall(struct.pack(">IIQ", REPLY_MAGIC, error, handle) + answer)
         return True
 

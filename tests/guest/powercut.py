@@ -32,6 +32,7 @@ SIZES = [(0, 0), (1, 200), (1, 4 * KIB), (4 * KIB, 64 * KIB), (64 * KIB, MIB), (
 SCRIPT = """
 mount -t ext4 /dev/vda /data || exit 9
 export S3RDMA_ROOT_USER={user} S3RDMA_ROOT_PASSWORD={secret}
+echo server starts
 {preload} {server} --data /data/store --listen 0.0.0.0:{port} --rdma-device off
 """
 
@@ -210,8 +211,7 @@ class Bench:
             w.start()
         time.sleep(self.rng.uniform(*self.options.load_s))
         is_cut.set()
-        counts = disk.cut()
-        running.kill()
+        counts = disk.cut(running.kill)
         for w in writers:
             w.join(70)
         running.close()
@@ -254,6 +254,18 @@ def survives(options):
     return passed, failed
 
 
+def losses(bench):
+    """What the look after a cut finds wrong, a store that does not open or answer included."""
+    try:
+        return bench.last_look()
+    except guest.GuestError as e:
+        if "server starts" not in str(e):
+            raise
+        return [f"the store does not open: {str(e)[-400:]}"]
+    except (AssertionError, OSError, EOFError) as e:
+        return [f"the store does not answer: {str(e)[:400]}"]
+
+
 def loses(options):
     """The control: within a few cuts something acknowledged is gone, or the store will not open."""
     for n in range(1, options.rounds + 1):
@@ -263,9 +275,7 @@ def loses(options):
             if faults:
                 print(f"control {n}: under load, before any cut: {faults[:5]}")
                 return 0, 1
-            faults = bench.last_look()
-        except (guest.GuestError, AssertionError, OSError, EOFError) as e:
-            faults = [f"after the cut: {str(e)[:400]}"]
+            faults = losses(bench)
         finally:
             bench.close()
         print(f"control {n}, without syncs: {summary}; {len(faults)} losses, such as {faults[:2]}",

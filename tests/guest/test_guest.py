@@ -36,8 +36,7 @@ def write_and_cut(image, how, seed):
     with guest.Guest(WRITER % how, disk=image + ".sock", memory_mib=256) as g:
         g.wait_for("^wrote 20$")
         time.sleep(0.5)
-        disk.cut()
-        g.kill()
+        disk.cut(g.kill)
         console = g.console()
     return {int(line.split()[1]) for line in console.splitlines(keepends=True)
             if line.startswith("wrote ") and line.endswith("\n")}

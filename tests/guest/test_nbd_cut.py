@@ -63,14 +63,14 @@ def test_flushed_write_outlives_the_cut(image):
     assert peer.size == SIZE
     peer.ask(nbd_cut.WRITE, 4096, data=b"a" * 8192)
     peer.ask(nbd_cut.FLUSH)
-    disk.cut()
+    disk.cut(peer.sock.close)
     assert image.read_bytes() == bytes(4096) + b"a" * 8192 + bytes(SIZE - 12288)
 
 
 def test_forced_write_outlives_the_cut(image):
     disk, peer = start(image)
     peer.ask(nbd_cut.WRITE, 0, data=b"f" * 512, flags=nbd_cut.FUA)
-    disk.cut()
+    disk.cut(peer.sock.close)
     assert image.read_bytes()[:512] == b"f" * 512
 
 
@@ -82,7 +82,7 @@ def test_unflushed_write_is_read_back_but_may_be_lost_whole_kept_or_torn(image):
         peer.ask(nbd_cut.FLUSH)
         peer.ask(nbd_cut.WRITE, 0, data=b"n" * 4096)
         assert peer.ask(nbd_cut.READ, 0, 4096) == (0, b"n" * 4096)
-        disk.cut()
+        disk.cut(peer.sock.close)
         after = image.read_bytes()[:4096]
         sectors = [after[i:i + 512] for i in range(0, 4096, 512)]
         assert all(s in (b"o" * 512, b"n" * 512) for s in sectors)
@@ -91,9 +91,15 @@ def test_unflushed_write_is_read_back_but_may_be_lost_whole_kept_or_torn(image):
     assert ends == {"lost", "kept", "torn"}
 
 
-def test_nothing_is_answered_after_the_cut(image):
+def test_disk_is_silent_after_the_cut_until_the_machine_is_off(image):
     disk, peer = start(image)
-    disk.cut()
+    peer.sock.settimeout(0.2)
+
+    def before_the_end():
+        with pytest.raises(TimeoutError):
+            peer.ask(nbd_cut.WRITE, 0, data=b"x" * 512)
+
+    disk.cut(before_the_end)
     with pytest.raises(OSError):
         peer.ask(nbd_cut.WRITE, 0, data=b"x" * 512)
     assert image.read_bytes() == bytes(SIZE)

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/carry.h"
+
+#include "base/clock.h"
+#include "base/crc64.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "rdma/owner.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A window that a stopped server may still write, and the registration made for it. */
+struct lingering {
+    struct lingering *next;
+    struct owner_window *window;
+    void *registered; /* NULL: the caller's own registration */
+};
+
+enum body_kind { BODY_NONE, BODY_OBJECT, BODY_DOCUMENT };
+
+/* A transfer under way. */
+struct run {
+    const struct carry *job;
+    struct owner *owner;
+    struct owner_window *window; /* of the attempt that runs */
+    bool is_registered;          /* for this call only */
+    bool is_unfenced;
+    enum body_kind body;
+    uint64_t body_off;
+};
+
+static int too_small(const struct run *r, uint64_t object_len)
+{
+    r->job->result->object_len = object_len;
+    return diag_fail(r->job->diag, S3R_E_BUFFER_TOO_SMALL,
+                     "the object has %llu bytes, the buffer %llu", (unsigned long long)object_len,
+                     (unsigned long long)r->job->memory->len);
+}
+
+static void say_why(const struct run *r, enum client_reason reason, const char *why)
+{
+    r->job->result->reason = reason;
+    snprintf(r->job->result->why, sizeof(r->job->result->why), "%s", why);
+}
+
+/* ---- windows ---- */
+
+static int linger(struct run *r)
+{
+    struct client *c = r->job->client;
+    r->is_unfenced = true;
+    struct lingering *l = calloc(1, sizeof(*l));
+    if (l != NULL) {
+        l->window = r->window;
+        l->registered = r->is_registered ? r->job->memory->ptr : NULL;
+        pthread_mutex_lock(&c->lock);
+        l->next = c->lingering;
+        c->lingering = l;
+        pthread_mutex_unlock(&c->lock);
+    }
+    r->window = NULL;
+    return diag_fail(r->job->diag, S3R_E_RDMA_UNFENCED,
+                     "the server stopped in the middle of the transfer and may still %s the "
+                     "memory when it goes on: it must not be used",
+                     r->job->question.is_put ? "read" : "write");
+}
+
+/* After 0 the memory is the caller's again. */
+static int withdraw(struct run *r)
+{
+    if (r->window == NULL)
+        return 0;
+    struct diag ignored = {0};
+    if (owner_window_withdraw(r->window, &ignored) != 0)
+        return linger(r);
+    owner_window_close(STEAL(r->window));
+    return 0;
+}
+
+bool client_end_lingering(struct client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    for (struct lingering **p = &c->lingering; *p != NULL;) {
+        struct lingering *l = *p;
+        struct diag ignored = {0};
+        if (owner_window_withdraw(l->window, &ignored) != 0) {
+            p = &l->next;
+            continue;
+        }
+        owner_window_close(l->window);
+        if (l->registered != NULL && owner_deregister(c->owner, l->registered) != 0)
+            log_warn("a registration was gone before its time");
+        *p = l->next;
+        free(l);
+    }
+    bool is_none = c->lingering == NULL;
+    pthread_mutex_unlock(&c->lock);
+    return is_none;
+}
+
+static void print_ip(const struct owner_window *w, char out[64])
+{
+    struct sockaddr_storage addr;
+    out[0] = '\0';
+    if (!owner_window_address(w, &addr))
+        return;
+    const void *ip = addr.ss_family == AF_INET6
+                         ? (const void *)&((const struct sockaddr_in6 *)&addr)->sin6_addr
+                         : (const void *)&((const struct sockaddr_in *)&addr)->sin_addr;
+    if (inet_ntop(addr.ss_family, ip, out, 64) == NULL)
+        out[0] = '\0';
+}
+
+static void note_provider(const struct run *r)
+{
+    const char *text = owner_window_token(r->window);
+    struct token token = {0};
+    if (token_parse(text, strlen(text), NULL, &token) == 0)
+        snprintf(r->job->result->provider, sizeof(r->job->result->provider), "%s",
+                 token_scheme_name(token.scheme));
+}
+
+/* ---- bodies of replies ---- */
+
+static int take_object(struct run *r, const void *bytes, size_t len)
+{
+    const struct client_memory *m = r->job->memory;
+    if (!span_fits(r->body_off, len, m->len))
+        return too_small(r, r->body_off + len);
+    memcpy((char *)m->ptr + r->body_off, bytes, len);
+    r->body_off += len;
+    return 0;
+}
+
+static int take_body(struct run *r, const struct http_reply *reply, const void *bytes, size_t len)
+{
+    if (r->body == BODY_OBJECT)
+        return take_object(r, bytes, len);
+    return call_keep_document(&r->job->call->document, reply, bytes, len);
+}
+
+static int begin_object(struct run *r, const struct http_reply *reply)
+{
+    r->body = BODY_OBJECT;
+    r->body_off = 0;
+    if (!r->job->question.is_ranged && reply->has_length &&
+        reply->content_len > r->job->memory->len)
+        return too_small(r, reply->content_len);
+    return 0;
+}
+
+/* The body of a reply to a request with a token. The memory is written only once the window over it
+ * is gone. */
+static int body_with_token(void *arg, const struct http_reply *reply, const void *bytes, size_t len)
+{
+    struct run *r = arg;
+    if (r->body == BODY_NONE) {
+        r->body = BODY_DOCUMENT;
+        if (reply_body_is_object(&r->job->question, reply) && !r->job->options->is_rdma_required) {
+            int e = withdraw(r);
+            if (e == 0)
+                e = begin_object(r, reply);
+            if (e != 0)
+                return e;
+        } else if (reply->status < 300) {
+            return 0; /* it only counts: an object that cannot be used would not fit a document */
+        }
+    }
+    if (r->body == BODY_DOCUMENT && reply->status < 300)
+        return 0;
+    return take_body(r, reply, bytes, len);
+}
+
+static int check_get_reply(const struct run *r, const struct http_reply *reply)
+{
+    const struct reply_question *q = &r->job->question;
+    uint64_t len = 0;
+    if (!reply->has_length && !reply->is_chunked)
+        return diag_fail(r->job->diag, S3R_E_BAD_REPLY,
+                         "the reply does not say where its body ends");
+    if (q->is_ranged && (reply->status != 206 || !reply_range_fits(q, &reply->headers, &len) ||
+                         (reply->has_length && reply->content_len != len)))
+        return diag_fail(r->job->diag, S3R_E_BAD_REPLY,
+                         "the reply (%d) is not about the range that was asked for", reply->status);
+    if (!q->is_ranged && reply->status != 200)
+        return diag_fail(r->job->diag, S3R_E_BAD_REPLY, "the server answered %d", reply->status);
+    return 0;
+}
+
+static int body_by_http(void *arg, const struct http_reply *reply, const void *bytes, size_t len)
+{
+    struct run *r = arg;
+    if (r->body == BODY_NONE) {
+        r->body = BODY_DOCUMENT;
+        if (!r->job->question.is_put && reply->status / 100 == 2) {
+            int e = check_get_reply(r, reply);
+            if (e == 0)
+                e = begin_object(r, reply);
+            if (e != 0)
+                return e;
+        }
+    }
+    return take_body(r, reply, bytes, len);
+}
+
+/* ---- what arrived ---- */
+
+/* Compares the checksum of a whole object with the memory. False: they differ. */
+static bool verify(const struct run *r, uint64_t len)
+{
+    struct client_result *result = r->job->result;
+    const struct reply_question *q = &r->job->question;
+    if (q->is_put || q->is_ranged || r->job->options->is_unverified || !result->has_crc64)
+        return true;
+    result->is_verified = crc64_update(0, r->job->memory->ptr, len) == result->crc64;
+    return result->is_verified;
+}
+
+static void arrived(const struct run *r, enum client_transport by, uint64_t len)
+{
+    struct client_result *result = r->job->result;
+    result->len = len;
+    result->transport = by;
+    if (r->job->question.is_put) {
+        result->has_crc64 = true;
+        result->crc64 = r->job->question.crc64;
+        result->is_verified = true; /* by the server, before it committed */
+    }
+    if (!r->job->question.is_ranged)
+        result->object_len = len;
+    if (by == CLIENT_RDMA)
+        say_why(r, CLIENT_REASON_NONE, "");
+}
+
+static int arrived_by_http(const struct run *r, uint64_t len)
+{
+    if (!verify(r, len))
+        return diag_fail(r->job->diag, S3R_E_BAD_DIGEST,
+                         "the bytes that arrived do not match the object's checksum");
+    arrived(r, CLIENT_HTTP, len);
+    return 0;
+}
+
+/* ---- one request with a token ---- */
+
+static int send_token(struct run *r, struct diag *diag, struct http_reply *reply)
+{
+    struct call *call = r->job->call;
+    call->token = owner_window_token(r->window);
+    call->timeout_ms = r->job->client->patience_ms;
+    call->body = NULL;
+    call->body_len = 0;
+    call->on_body = body_with_token;
+    call->on_body_arg = r;
+    call->on_progress = NULL;
+    r->body = BODY_NONE;
+    int e = call_send(r->job->client, call, diag, reply);
+    call->token = NULL;
+    if (reply->fault != HTTP_UNSENT)
+        r->job->result->requests++;
+    return e;
+}
+
+/* No complete reply. 0: go on by HTTP, as `j` says. */
+static int after_fault(struct run *r, int error, const struct diag *diag,
+                       const struct http_reply *reply, struct reply_judgement *j)
+{
+    int e = withdraw(r);
+    if (e != 0)
+        return e;
+    /* Without a binding nothing else would come through either. */
+    bool is_hopeless = reply->fault == HTTP_UNSENT && r->job->call->bind_ip == NULL;
+    if (is_hopeless || reply->fault == HTTP_STOPPED || reply->fault == HTTP_NO_FAULT)
+        return diag_fail(r->job->diag, error, "%s", diag_text(diag, error));
+    j->reason = reply->fault == HTTP_SILENT    ? CLIENT_REASON_SILENT
+                : reply->fault == HTTP_GARBLED ? CLIENT_REASON_BAD_REPLY
+                                               : CLIENT_REASON_LOST;
+    snprintf(j->why, sizeof(j->why), "%.199s", diag_text(diag, error));
+    return 0;
+}
+
+/* Did the reply say that nothing is, or ever was, on its way? */
+static bool is_settled(const struct reply_judgement *j)
+{
+    return j->verdict == REPLY_MOVED || j->verdict == REPLY_FINAL ||
+           j->reason == CLIENT_REASON_DECLINED || j->reason == CLIENT_REASON_REFUSED;
+}
+
+static int end_window(struct run *r, const struct reply_judgement *j)
+{
+    if (r->window != NULL && is_settled(j))
+        owner_window_settle(r->window);
+    if (r->window != NULL && j->is_rail_at_fault)
+        owner_window_blame(r->window);
+    return withdraw(r);
+}
+
+/* A complete reply. 0: moved, or go on by HTTP, as `j` says. */
+static int after_reply(struct run *r, struct http_reply *reply, struct reply_judgement *j)
+{
+    char s3_code[64];
+    call_s3_code(r->job->call, s3_code);
+    reply_judge(&r->job->question, reply, s3_code, j);
+    int e = end_window(r, j);
+    if (e == 0 && j->verdict == REPLY_FINAL)
+        e = call_error(r->job->call, reply, r->job->diag);
+    result_take_reply(r->job->result, reply);
+    if (e != 0)
+        return e;
+    if (r->body == BODY_OBJECT) { /* along with the decline */
+        say_why(r, j->reason, j->why);
+        j->verdict = REPLY_MOVED;
+        return arrived_by_http(r, r->body_off);
+    }
+    if (j->verdict == REPLY_MOVED && verify(r, j->moved)) {
+        arrived(r, CLIENT_RDMA, j->moved);
+    } else if (j->verdict == REPLY_MOVED) {
+        *j = (struct reply_judgement){.verdict = REPLY_ASK_AGAIN,
+                                      .reason = CLIENT_REASON_CHECKSUM,
+                                      .why = "the bytes that were moved do not match the object's "
+                                             "checksum"};
+    }
+    return 0;
+}
+
+/* 0: `j` says what now. `*ret_stale`: the same once more, nothing was lost. */
+static int attempt(struct run *r, struct reply_judgement *j, bool *ret_stale)
+{
+    const struct carry *job = r->job;
+    struct diag diag = {0};
+    *j = (struct reply_judgement){.verdict = REPLY_ASK_AGAIN, .reason = CLIENT_REASON_NO_DEVICE};
+    *ret_stale = false;
+    char *base = job->memory->region != NULL ? job->memory->region : job->memory->ptr;
+    uint64_t off = (uint64_t)((char *)job->memory->ptr - base);
+    int e = owner_window_open(r->owner, base, off, job->memory->len, &diag, &r->window);
+    if (e != 0) {
+        snprintf(j->why, sizeof(j->why), "no window: %.180s", diag_text(&diag, e));
+        return 0;
+    }
+    note_provider(r);
+    char ip[64];
+    print_ip(r->window, ip);
+    job->call->bind_ip = ip[0] != '\0' ? ip : NULL;
+    struct http_reply reply = {0};
+    e = send_token(r, &diag, &reply);
+    *ret_stale = e != 0 && reply.fault == HTTP_STALE;
+    e = e != 0 ? after_fault(r, e, &diag, &reply, j) : after_reply(r, &reply, j);
+    job->call->bind_ip = NULL;
+    http_reply_fini(&reply);
+    return e;
+}
+
+/* 0: moved (`*ret_moved`), or go on by HTTP with the reason in the result. */
+static int by_rdma(struct run *r, bool *ret_moved)
+{
+    struct reply_judgement j;
+    bool is_stale, may_retry_stale = true;
+    for (int rails_left = owner_rail_count(r->owner) > 1 ? 2 : 1; rails_left > 0; rails_left--) {
+        int e = attempt(r, &j, &is_stale);
+        if (e == 0 && is_stale && may_retry_stale) {
+            may_retry_stale = false;
+            e = attempt(r, &j, &is_stale);
+        }
+        if (e != 0)
+            return e;
+        if (j.verdict == REPLY_MOVED) {
+            *ret_moved = true;
+            return 0;
+        }
+        say_why(r, j.reason, j.why);
+        if (!j.may_other_rail)
+            break;
+    }
+    if (r->job->options->is_exact && j.is_bounds && !r->job->question.is_put)
+        return diag_fail(r->job->diag, S3R_E_BUFFER_TOO_SMALL,
+                         "the server refused a window of %llu bytes",
+                         (unsigned long long)r->job->memory->len);
+    return 0;
+}
+
+/* ---- plain HTTP ---- */
+
+static int by_http(struct run *r)
+{
+    const struct carry *job = r->job;
+    struct call *call = job->call;
+    call->timeout_ms = 0;
+    call->body = job->question.is_put ? job->memory->ptr : NULL;
+    call->body_len = job->question.is_put ? job->memory->len : 0;
+    call->on_body = body_by_http;
+    call->on_body_arg = r;
+    call->on_progress = job->options->on_progress;
+    call->progress_arg = job->options->progress_arg;
+    r->body = BODY_NONE;
+    r->body_off = 0;
+    job->result->requests++;
+    struct http_reply reply = {0};
+    int e = call_do(job->client, call, job->diag, &reply);
+    if (e == 0 && !job->question.is_put)
+        e = check_get_reply(r, &reply);
+    struct reply_judgement j;
+    if (e == 0 && job->question.is_put) {
+        reply_judge(&job->question, &reply, "", &j);
+        if (j.verdict != REPLY_MOVED && j.reason != CLIENT_REASON_IGNORED)
+            e = diag_fail(job->diag, S3R_E_BAD_REPLY, "%s", j.why);
+    }
+    if (reply.status != 0)
+        result_take_reply(job->result, &reply);
+    http_reply_fini(&reply);
+    if (e != 0)
+        return e;
+    return arrived_by_http(r, job->question.is_put ? job->memory->len : r->body_off);
+}
+
+/* ---- all of it ---- */
+
+/* Opens the devices and registers; false, with the reason said, when that cannot be. */
+static bool prepare(struct run *r)
+{
+    const struct carry *job = r->job;
+    struct diag diag = {0};
+    if (job->client->is_rdma_off || job->options->is_rdma_off) {
+        say_why(r, CLIENT_REASON_OFF, "RDMA was not wanted");
+        return false;
+    }
+    if (job->memory->len > LIMIT_DC_WINDOW_LEN_MAX) {
+        say_why(r, CLIENT_REASON_TOO_LARGE, "more than 4294967295 bytes are too many for a window");
+        return false;
+    }
+    r->owner = client_owner(job->client, &diag);
+    if (r->owner == NULL) {
+        say_why(r, CLIENT_REASON_NO_DEVICE, diag_text(&diag, S3R_E_RDMA_UNAVAILABLE));
+        return false;
+    }
+    if (job->memory->region != NULL)
+        return true;
+    int e = owner_register(r->owner, job->memory->ptr, job->memory->len, &diag);
+    if (e != 0)
+        say_why(r, CLIENT_REASON_NO_DEVICE, diag_text(&diag, e));
+    r->is_registered = e == 0;
+    return e == 0;
+}
+
+static int run(struct run *r)
+{
+    bool is_moved = false;
+    if (prepare(r)) {
+        int e = by_rdma(r, &is_moved);
+        if (r->is_registered && !r->is_unfenced &&
+            owner_deregister(r->owner, r->job->memory->ptr) != 0)
+            log_warn("a registration was gone before its time");
+        if (e != 0 || is_moved)
+            return e;
+    }
+    if (r->job->options->is_rdma_required)
+        return diag_fail(r->job->diag, S3R_E_RDMA_REQUIRED,
+                         "RDMA was required and could not be used: %s", r->job->result->why);
+    return by_http(r);
+}
+
+int carry_run(const struct carry *job)
+{
+    int64_t start_ns = clock_mono_ns();
+    struct run r = {.job = job};
+    int e = run(&r);
+    job->result->elapsed_ns = clock_mono_ns() - start_ns;
+    return e;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/object.h"
+#include "base/clock.h"
+#include "base/crc64.h"
+#include "base/num.h"
+#include "client/call.h"
+#include "client/carry.h"
+#include "s3/checksum.h"
+#include "s3/range.h"
+#include "s3/sigv4.h"
+
+#include <string.h>
+
+static const struct client_options no_options;
+
+static void call_finip(struct call *call)
+{
+    call_fini(call);
+}
+
+static int add(struct headers *headers, const char *name, const char *value)
+{
+    return value != NULL ? headers_set(headers, name, value) : 0;
+}
+
+/* Names that a request gets here, or that would change what it is. */
+static bool is_reserved(const char *name)
+{
+    static const char *const names[] = {"host",           "authorization",     "range",
+                                        "content-length", "transfer-encoding", "expect",
+                                        "connection"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return strncmp(name, "x-amz-rdma-", 11) == 0 || strncmp(name, "x-amz-checksum-", 15) == 0 ||
+           strncmp(name, "x-s3r-", 6) == 0 || strcmp(name, "x-amz-date") == 0 ||
+           strcmp(name, "x-amz-content-sha256") == 0 || strcmp(name, "x-amz-security-token") == 0;
+}
+
+int object_add_options(struct call *call, const struct client_options *options, struct diag *diag)
+{
+    int e = add(&call->headers, "if-match", options->if_match);
+    if (e == 0)
+        e = add(&call->headers, "if-none-match", options->if_none_match);
+    for (size_t i = 0; e == 0 && options->headers != NULL && i < options->headers->count; i++) {
+        const struct header *row = &options->headers->rows[i];
+        if (is_reserved(row->name))
+            return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "the header %s cannot be set",
+                             row->name);
+        e = headers_set(&call->headers, row->name, row->value);
+    }
+    return e;
+}
+
+static int check_memory(const struct client_memory *m, uint64_t len_max, struct diag *diag)
+{
+    uint64_t end;
+    if (!checked_add((uintptr_t)m->ptr, m->len, &end) || m->len > LIMIT_OBJECT_LEN_MAX)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "no memory has %zu bytes", m->len);
+    if (m->ptr == NULL || (m->region != NULL && (char *)m->region > (char *)m->ptr))
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "the memory is not in the region given");
+    if (m->len > len_max)
+        return diag_fail(diag, S3R_E_ENTITY_TOO_LARGE, "%zu bytes: one request takes at most %llu",
+                         m->len, (unsigned long long)len_max);
+    return 0;
+}
+
+/* ---- GET ---- */
+
+static int add_range(struct call *call, uint64_t off, uint64_t len)
+{
+    struct text range;
+    text_init(&range, 64);
+    range_print_request(&range, off, len);
+    int e = text_error(&range);
+    if (e == 0)
+        e = headers_set(&call->headers, "range", text_cstr(&range));
+    text_fini(&range);
+    return e;
+}
+
+int client_get(struct client *c, const char *bucket, const char *key, uint64_t off,
+               const struct client_memory *memory, const struct client_options *options,
+               struct diag *diag, struct client_result *result)
+{
+    bool is_ranged = off != CLIENT_WHOLE;
+    const struct client_options *o = options != NULL ? options : &no_options;
+    uint64_t end;
+    int e = check_memory(memory, LIMIT_OBJECT_LEN_MAX, diag);
+    if (e != 0)
+        return e;
+    if (is_ranged && (!checked_add(off, memory->len, &end) || end > LIMIT_OBJECT_LEN_MAX))
+        return diag_fail(diag, S3R_E_INVALID_RANGE, "no object is that large");
+    if (is_ranged && memory->len == 0)
+        return 0; /* there is no way to write a range of no bytes */
+    CLEANUP(call_finip) struct call call;
+    e = call_init(&call, "GET", bucket, key, diag);
+    if (e == 0 && is_ranged)
+        e = add_range(&call, off, memory->len);
+    else if (e == 0 && !o->is_unverified)
+        e = headers_set(&call.headers, "x-amz-checksum-mode", "ENABLED");
+    const struct client_options conditions = {.if_match = o->if_match,
+                                              .if_none_match = o->if_none_match};
+    if (e == 0)
+        e = object_add_options(&call, &conditions, diag);
+    const struct carry job = {
+        .client = c,
+        .call = &call,
+        .question = {.is_ranged = is_ranged, .off = off, .window_len = memory->len},
+        .memory = memory,
+        .options = o,
+        .diag = diag,
+        .result = result,
+    };
+    return e == 0 ? carry_run(&job) : e;
+}
+
+/* ---- PUT ---- */
+
+int object_add_crc64(struct headers *headers, uint64_t crc)
+{
+    struct checksum_value value = {.kind = CHECKSUM_CRC64NVME, .type = CHECKSUM_FULL_OBJECT};
+    for (size_t i = 0; i < 8; i++)
+        value.bytes[i] = (unsigned char)(crc >> (56 - 8 * i));
+    char text[CHECKSUM_TEXT_SIZE];
+    checksum_print(&value, text);
+    return headers_set(headers, "x-amz-checksum-crc64nvme", text);
+}
+
+int object_put(struct client *c, struct call *call, const struct client_memory *memory,
+               const struct client_options *options, struct diag *diag,
+               struct client_result *result)
+{
+    int e = check_memory(memory, LIMIT_PART_LEN_MAX, diag);
+    if (e != 0)
+        return e;
+    uint64_t crc = crc64_update(0, memory->ptr, memory->len);
+    e = object_add_crc64(&call->headers, crc);
+    const struct carry job = {
+        .client = c,
+        .call = call,
+        .question = {.is_put = true, .has_checksum = true, .crc64 = crc, .window_len = memory->len},
+        .memory = memory,
+        .options = options,
+        .diag = diag,
+        .result = result,
+    };
+    return e == 0 ? carry_run(&job) : e;
+}
+
+int client_put(struct client *c, const char *bucket, const char *key,
+               const struct client_memory *memory, const struct client_options *options,
+               struct diag *diag, struct client_result *result)
+{
+    const struct client_options *o = options != NULL ? options : &no_options;
+    CLEANUP(call_finip) struct call call;
+    int e = call_init(&call, "PUT", bucket, key, diag);
+    if (e == 0)
+        e = object_add_options(&call, o, diag);
+    return e == 0 ? object_put(c, &call, memory, o, diag, result) : e;
+}
+
+/* ---- HEAD, DELETE ---- */
+
+static int do_simple(struct client *c, struct call *call, struct diag *diag,
+                     struct client_result *result)
+{
+    struct http_reply reply = {0};
+    int64_t start_ns = clock_mono_ns();
+    call->payload_hash = SIG_EMPTY_SHA256;
+    result->requests++;
+    int e = call_do(c, call, diag, &reply);
+    result->object_len = reply.has_length ? reply.content_len : 0;
+    if (reply.status != 0)
+        result_take_reply(result, &reply);
+    result->elapsed_ns = clock_mono_ns() - start_ns;
+    http_reply_fini(&reply);
+    return e;
+}
+
+int client_stat(struct client *c, const char *bucket, const char *key, struct diag *diag,
+                struct client_result *result)
+{
+    CLEANUP(call_finip) struct call call;
+    int e = call_init(&call, "HEAD", bucket, key, diag);
+    if (e == 0)
+        e = headers_set(&call.headers, "x-amz-checksum-mode", "ENABLED");
+    return e == 0 ? do_simple(c, &call, diag, result) : e;
+}
+
+int client_delete(struct client *c, const char *bucket, const char *key, struct diag *diag,
+                  struct client_result *result)
+{
+    CLEANUP(call_finip) struct call call;
+    int e = call_init(&call, "DELETE", bucket, key, diag);
+    return e == 0 ? do_simple(c, &call, diag, result) : e;
+}
+
+int client_presign(const struct client *c, const char *method, const char *bucket, const char *key,
+                   int64_t expires_s, struct diag *diag, struct text *out)
+{
+    CLEANUP(call_finip) struct call call;
+    int e = call_init(&call, method, bucket, key, diag);
+    if (e == 0)
+        e = headers_set(&call.headers, "host", c->endpoint.authority);
+    if (e != 0)
+        return e;
+    const struct sig_credentials cred = {.access_key = c->access_key,
+                                         .secret_key = c->secret_key,
+                                         .session_token = c->session_token,
+                                         .region = c->region};
+    struct text path;
+    text_init(&path, LIMIT_TARGET_LEN_MAX);
+    target_print(&path, bucket, key, strlen(key));
+    const struct sig_request request = {.method = method,
+                                        .path = text_cstr(&path),
+                                        .query = &call.query,
+                                        .headers = &call.headers};
+    e = text_error(&path);
+    text_fmt(out, "%s://%s%s?", c->endpoint.is_tls ? "https" : "http", c->endpoint.authority,
+             text_cstr(&path));
+    if (e == 0)
+        e = sig_presign(&cred, clock_wall_s(), expires_s, &request, out);
+    text_fini(&path);
+    return e == 0 ? text_error(out) : e;
+}

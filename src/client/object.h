@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* object.h - what objects and parts of uploads have in common.
+ * Does:     headers that a caller adds; the checksum header; a PUT of memory to any target.
+ * Not here: the calls themselves (client.h).
+ * Units:    bytes.
+ * Owns:     nothing.
+ * Threads:  owner of the call.
+ * Errors:   as client.h.
+ * Limits:   LIMIT_PART_LEN_MAX for one PUT. */
+#ifndef S3R_CLIENT_OBJECT_H
+#define S3R_CLIENT_OBJECT_H
+
+#include "client/call.h"
+
+int object_add_options(struct call *call, const struct client_options *options,
+                       struct diag *diag) MUST_CHECK;
+int object_add_crc64(struct headers *headers, uint64_t crc) MUST_CHECK;
+int object_put(struct client *c, struct call *call, const struct client_memory *memory,
+               const struct client_options *options, struct diag *diag,
+               struct client_result *result) MUST_CHECK;
+
+#endif
