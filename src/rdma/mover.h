@@ -5,7 +5,8 @@
  * Not here: who may ask for a transfer (server/); handles (shim.c of s3rdma.h).
  * Units:    bytes; deadlines in monotonic nanoseconds, 0: none.
  * Owns:     the memory registered stays the caller's and must outlive the registration.
- * Threads:  any.
+ * Threads:  any; closing comes last. After fork() a child's copy transfers nothing
+ *           (S3R_E_RDMA_UNAVAILABLE).
  * Errors:   S3R_E_RDMA_UNAVAILABLE (no device; the diag says of each why), S3R_E_TOKEN_DECLINED (no
  *           rail serves the token), S3R_E_RDMA_BOUNDS, _PEER, _TRANSFER, _DEADLINE,
  *           S3R_E_CANCELLED.
@@ -37,7 +38,10 @@ int mover_memory_add(struct mover *m, void *ptr, size_t len, struct diag *diag,
 void mover_memory_remove(struct mover *m, struct mover_memory *memory);
 
 /* t->registration is ignored; `memory` holds t->local, or is NULL where the provider allows any
- * memory. Checks [window_off, window_off + len) against the token's size before anything moves. */
+ * memory. Checks [window_off, window_off + len) against the token's size before anything moves.
+ * *ret_moved is written always: the bytes of whole pieces that arrived. A refusal of the kernel or
+ * of the device (S3R_E_RDMA_UNAVAILABLE, _REGISTER, S3R_E_TOKEN_DECLINED) is a decline: nothing
+ * moved. S3R_E_BUSY: too many transfers with that window or client. */
 int mover_transfer(struct mover *m, struct mover_memory *memory, const struct transfer *t,
                    struct diag *diag, uint64_t *ret_moved) MUST_CHECK;
 

@@ -7,7 +7,9 @@
  * Owns:     the registered memory stays the caller's and must outlive the registration; windows and
  *           their token text belong to whoever opened them until owner_window_close().
  * Threads:  any. After fork() a child's copy refuses everything but close (S3R_E_RDMA_UNAVAILABLE).
- * Errors:   S3R_E_RDMA_UNAVAILABLE, _REGISTER, _NOT_FOUND, _BOUNDS, S3R_E_BUSY (see withdraw).
+ * Errors:   S3R_E_RDMA_UNAVAILABLE, _REGISTER, _NOT_FOUND, _BOUNDS, S3R_E_INVALID_ARGUMENT (no
+ * memory, a length that wraps, the same address with another length), S3R_E_BUSY (see withdraw; all
+ *           windows are in use).
  * Limits:   windows per process: OWNER_WINDOWS_MAX. */
 #ifndef S3R_RDMA_OWNER_H
 #define S3R_RDMA_OWNER_H
@@ -23,6 +25,8 @@ struct owner_window;
  * provider.h. */
 int owner_open(const char *devices, const struct sockaddr *local_addr, struct diag *diag,
                struct owner **ret_owner) MUST_CHECK;
+/* Ends (waiting until it is certain) what is still registered and open. A window that was still out
+ * can then only be closed. */
 void owner_close(struct owner *o);
 int owner_rail_count(const struct owner *o);
 int owner_healthy_count(struct owner *o);
@@ -31,7 +35,8 @@ void owner_describe(struct owner *o, int rail, char *out, size_t size);
 /* Overlapping another registration is allowed; the same address again must have the same length
  * and is counted. */
 int owner_register(struct owner *o, void *ptr, size_t len, struct diag *diag) MUST_CHECK;
-/* Withdraws and fences the region's windows when it was the last count. */
+/* Withdraws and fences the region's windows when it was the last count. S3R_E_BUSY: as
+ * owner_window_withdraw(); the region is still registered, call again. */
 int owner_deregister(struct owner *o, void *ptr) MUST_CHECK;
 /* Bytes registered now, for gauges. */
 uint64_t owner_registered_len(struct owner *o);

@@ -64,7 +64,8 @@ struct mover_ops {
     int (*memory_add)(void *mover, void *ptr, size_t len, struct diag *diag, void **ret_reg);
     void (*memory_remove)(void *mover, void *reg);
     /* Blocking. When it returns, nothing of it is in flight any more: no late copy out of or into
-     * `local` can happen, whatever the result. `moved` counts whole pieces that arrived. */
+     * `local` can happen, whatever the result. *ret_moved is written always and counts whole pieces
+     * that arrived. */
     int (*transfer)(void *mover, const struct transfer *t, struct diag *diag, uint64_t *ret_moved);
     /* One line for people: the device, its address, its state. */
     void (*describe)(void *mover, char *out, size_t size);
