@@ -84,3 +84,9 @@ void diag_clear(struct diag *diag)
     if (diag)
         diag->text[0] = '\0';
 }
+
+const char *errno_text(int err)
+{
+    const char *text = strerrordesc_np(err);
+    return text ? text : "unknown error";
+}

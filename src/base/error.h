@@ -53,5 +53,7 @@ int diag_fail(struct diag *diag, int code, const char *fmt, ...) PRINTF_LIKE(3, 
 /* Text for `code`: what the diag says, else the table's. */
 const char *diag_text(const struct diag *diag, int code);
 void diag_clear(struct diag *diag);
+/* What an errno means; static text, in no memory that threads share. */
+const char *errno_text(int err);
 
 #endif

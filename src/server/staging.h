@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* staging.h - the server's registered memory, lent slot by slot.
+ * Does:     one mapping, registered once on every rail, cut into slots; whoever waits gets one in
+ *           the order of asking. The slot freed last is lent first: it is warm in the cache.
+ * Not here: what is moved (rdma.h).
+ * Units:    bytes; deadlines in monotonic nanoseconds.
+ * Owns:     the mapping; a slot is the taker's until given back, which it may do only when nothing
+ *           is in flight in it any more (mover_transfer() promises that on return).
+ * Threads:  any.
+ * Errors:   S3R_E_BUSY: no slot by the deadline; S3R_E_NOMEM, S3R_E_RDMA_REGISTER at creation.
+ * Limits:   staging_create()'s size. */
+#ifndef S3R_SERVER_STAGING_H
+#define S3R_SERVER_STAGING_H
+
+#include "base/attr.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "rdma/mover.h"
+
+#define STAGING_SLOT_LEN (4 * MIB)
+
+struct staging;
+
+int staging_create(struct mover *mover, uint64_t size, struct diag *diag,
+                   struct staging **ret_staging) MUST_CHECK;
+void staging_destroy(struct staging *s);
+struct mover_memory *staging_memory(struct staging *s);
+/* STAGING_SLOT_LEN bytes, page-aligned. */
+int staging_take(struct staging *s, int64_t deadline_ns, void **ret_slot) MUST_CHECK;
+/* A second slot for one transfer: only while more than half are free and nobody waits; else NULL.
+ */
+void *staging_try(struct staging *s);
+void staging_give(struct staging *s, void *slot);
+void staging_usage(struct staging *s, size_t *ret_used, size_t *ret_total);
+
+#endif

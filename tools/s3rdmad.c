@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* s3rdmad: the S3 server. */
+#include "base/log.h"
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2 };
+
+static const char usage[] =
+    "s3rdmad " S3R_VERSION ": an S3 server that moves objects by RDMA\n"
+    "\n"
+    "usage: s3rdmad --data DIR [--listen HOST:PORT] [--rdma-device LIST|off] [options]\n"
+    "       s3rdmad --help | --version | --print-config\n"
+    "\n"
+    "Each option is also a variable (S3RDMA_DATA, S3RDMA_RDMA_DEVICE, ...) and a line\n"
+    "`name = value` of the file that --config FILE or S3RDMA_CONFIG names; the command line wins\n"
+    "over the variable, the variable over the file. A secret can come from a file\n"
+    "(S3RDMA_ROOT_PASSWORD_FILE). Exit codes: 0 stopped by SIGTERM or SIGINT, 1 cannot start,\n"
+    "2 wrong usage.\n"
+    "\n";
+
+static int print_help(void)
+{
+    struct text text;
+    text_init(&text, 64 * 1024);
+    config_help(&text);
+    printf("%s%s", usage, text_cstr(&text));
+    text_fini(&text);
+    return 0;
+}
+
+static int print_config(const struct config *config)
+{
+    struct text text;
+    text_init(&text, 64 * 1024);
+    config_print(config, &text);
+    fputs(text_cstr(&text), stdout);
+    text_fini(&text);
+    return 0;
+}
+
+static bool set_log_level(const char *name)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(names[i], name) == 0) {
+            log_set_level((enum log_level)i);
+            return true;
+        }
+    return false;
+}
+
+static int serve(const struct config *config)
+{
+    struct server *server;
+    struct diag diag = {0};
+    sigset_t stop;
+    int signal_number;
+    /* blocked before any thread starts, so that only sigwait() takes them */
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGINT);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    int rc = server_start(config, &diag, &server);
+    if (rc) {
+        fprintf(stderr, "s3rdmad: %s\n", diag_text(&diag, rc));
+        return 1;
+    }
+    printf("listening on %s\n", server->address);
+    fflush(stdout);
+    log_info("started version=%s address=%s data=%s rdma=%s", S3R_VERSION, server->address,
+             config->data, server->mover ? "on" : "off");
+    sigwait(&stop, &signal_number);
+    log_info("stopping signal=%d", signal_number);
+    server_stop(server);
+    log_info("stopped");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct config config;
+    struct diag diag = {0};
+    int rc = config_load(argc, argv, environ, &diag, &config);
+    if (rc) {
+        fprintf(stderr, "s3rdmad: %s\n", diag_text(&diag, rc));
+        return EXIT_USAGE;
+    }
+    log_set_sink(log_to_stderr, NULL);
+    if (config.is_version_wanted)
+        rc = printf("s3rdmad %s\n", S3R_VERSION) < 0;
+    else if (config.is_help_wanted)
+        rc = print_help();
+    else if (config.is_print_wanted)
+        rc = print_config(&config);
+    else if (!set_log_level(config.log_level)) {
+        fprintf(stderr, "s3rdmad: log-level: '%s' is not error, warn, info or debug\n",
+                config.log_level);
+        rc = EXIT_USAGE;
+    } else {
+        rc = serve(&config);
+    }
+    config_fini(&config);
+    return rc;
+}
