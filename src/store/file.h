@@ -31,6 +31,10 @@ void file_folder(char out[FILE_PATH_MAX], const char *store_dir, uint64_t file_i
 /* The two folders of a file, made durably. */
 int file_make_folders(const char *store_dir, uint64_t file_id, bool *ret_is_sync_failed) MUST_CHECK;
 
+/* Calls `fn` for each file in the data folders whose name is an id, until it returns non-zero. */
+typedef int file_each_fn(uint64_t file_id, void *arg);
+int file_each(const char *store_dir, file_each_fn *fn, void *arg) MUST_CHECK;
+
 /* ---- writing ---- */
 
 struct file_out {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/files.h"
 
-#include "base/log.h"
 #include "store/fs.h"
 #include "store/io.h"
 #include "store/le.h"
@@ -34,41 +33,10 @@ void files_fini(struct files *f)
     pthread_mutex_destroy(&f->lock);
 }
 
-/* ---- removing ---- */
-
-/* Unlinks one and, when it is gone, takes its row out of `table`. */
-static void remove_file(struct store *s, uint64_t id, char table, struct index_batch *b,
-                        uint64_t *removed)
-{
-    char path[FILE_PATH_MAX];
-    file_path(path, s->dir, id);
-    int err = io_unlink(path);
-    if (err && err != S3R_E_NO_SUCH_KEY) {
-        log_warn("store what=unlink file=%016" PRIx64 " error=%s errno=%d", id, error_name(err),
-                 errno);
-        return; /* the row stays: the next start tries again */
-    }
-    if (!err && removed)
-        ++*removed;
-    struct row_key row;
-    row_file(&row, table, id);
-    index_batch_delete(b, row.data, row.len);
-}
-
-static void remove_files(struct store *s, const uint64_t *ids, size_t count, char table,
-                         uint64_t *removed)
-{
-    struct index_batch b;
-    index_batch_init(&b);
-    for (size_t i = 0; i < count; i++)
-        remove_file(s, ids[i], table, &b, removed);
-    index_later(s->idx, &b);
-    index_batch_fini(&b);
-}
-
 /* ---- start ---- */
 
-static int remove_table(struct store *s, char table, struct index_batch *b, uint64_t *removed)
+/* What a table of files names is the reaper's. */
+static int reap_table(struct store *s, char table, size_t *count)
 {
     struct row_key from, to;
     CLEANUP(index_iter_closep) struct index_iter *it = NULL;
@@ -78,12 +46,13 @@ static int remove_table(struct store *s, char table, struct index_batch *b, uint
     int err = index_iter_open(s->idx, from.data, from.len, to.data, to.len, &it);
     if (err)
         return err;
-    for (; index_iter_valid(it); index_iter_next(it)) {
+    for (; index_iter_valid(it); index_iter_next(it), ++*count) {
         size_t len;
         const char *key = index_iter_key(it, &len);
         if (len != 9)
             return S3R_E_STORE_CORRUPT;
-        remove_file(s, be64_load(key + 1), table, b, removed);
+        uint64_t id = be64_load(key + 1);
+        reaper_add(s, &id, 1, table);
     }
     return index_iter_error(it);
 }
@@ -114,20 +83,13 @@ int files_start(struct store *s, struct diag *diag)
     if (err || s->is_read_only)
         return err;
     f->next = f->end = f->limit;
-    uint64_t removed = 0;
-    struct index_batch b;
-    index_batch_init(&b);
-    err = remove_table(s, ROW_OPEN, &b, &removed);
+    size_t count = 0;
+    err = reaper_start(s);
     if (!err)
-        err = remove_table(s, ROW_DROP, &b, &removed);
-    if (!err && b.len) {
-        fs_guard_sequence(s, &b);
-        err = fs_commit(s, &b, diag, NULL);
-    }
-    index_batch_fini(&b);
-    if (removed)
-        log_info("store what=start removed_files=%" PRIu64, removed);
-    return err;
+        err = reap_table(s, ROW_OPEN, &count);
+    if (!err)
+        err = reap_table(s, ROW_DROP, &count);
+    return err ? diag_fail(diag, err, "the tables of open and dropped files cannot be read") : 0;
 }
 
 /* ---- ids ---- */
@@ -227,7 +189,7 @@ void files_committed(struct store *s, uint64_t id)
 
 void files_abandon(struct store *s, uint64_t id)
 {
-    remove_files(s, &id, 1, ROW_OPEN, NULL);
+    reaper_add(s, &id, 1, ROW_OPEN);
     files_committed(s, id);
 }
 
@@ -284,7 +246,7 @@ void files_release(struct store *s, uint64_t id)
     pthread_mutex_unlock(&f->lock);
     if (!gone)
         return;
-    remove_files(s, gone->drops, gone->drop_count, ROW_DROP, NULL);
+    reaper_add(s, gone->drops, gone->drop_count, ROW_DROP);
     free(gone->drops);
     free(gone);
 }
@@ -305,5 +267,5 @@ void files_drop(struct store *s, uint64_t head, const uint64_t *ids, size_t coun
     }
     pthread_mutex_unlock(&f->lock);
     if (!is_read)
-        remove_files(s, ids, count, ROW_DROP, NULL);
+        reaper_add(s, ids, count, ROW_DROP);
 }

@@ -15,6 +15,7 @@
 #include "store/files.h"
 #include "store/header.h"
 #include "store/index.h"
+#include "store/reaper.h"
 #include "store/record.h"
 #include "store/rows.h"
 #include "store/store.h"
@@ -34,6 +35,7 @@ struct store {
     bool is_read_only;
     struct index *idx;
     struct files files;
+    struct reaper reaper;
     atomic_bool is_direct;
     /* sequences: the next one, and how far the disk lets us go (sequence_lock) */
     atomic_uint_fast64_t sequence;

@@ -469,6 +469,23 @@ int index_iter_error(const struct index_iter *it)
 
 /* ---- copies and repairs ---- */
 
+void index_relax(struct index *idx)
+{
+    rocksdb_writeoptions_set_sync(idx->write_synced, 0);
+}
+
+int index_sync(struct index *idx)
+{
+    struct index_batch b;
+    rocksdb_writeoptions_set_sync(idx->write_synced, 1);
+    index_batch_init(&b);
+    index_batch_put(&b, "S", 1, NULL, 0); /* a write that syncs all before it */
+    index_batch_delete(&b, "S", 1);
+    int err = index_commit(idx, &b, NULL);
+    index_batch_fini(&b);
+    return err;
+}
+
 int index_checkpoint(struct index *idx, const char *dir, struct diag *diag)
 {
     char *error = NULL;

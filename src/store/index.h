@@ -81,6 +81,9 @@ const char *index_iter_value(const struct index_iter *it, size_t *ret_len);
 /* Why it is not valid: 0 at the end. */
 int index_iter_error(const struct index_iter *it) MUST_CHECK;
 
+/* For a rebuild: commits are durable only once index_sync() has returned 0. */
+void index_relax(struct index *idx);
+int index_sync(struct index *idx) MUST_CHECK;
 /* A consistent copy into `dir`, which must not exist. */
 int index_checkpoint(struct index *idx, const char *dir, struct diag *diag) MUST_CHECK;
 /* Offline: makes a damaged index openable, with what can be saved of it. */

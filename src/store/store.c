@@ -126,6 +126,7 @@ int store_open(const struct store_config *config, struct diag *diag, struct stor
         return S3R_E_NOMEM;
     init_locks(s);
     files_init(&s->files);
+    reaper_init(&s->reaper);
     s->lock_fd = -1;
     s->is_read_only = config->is_read_only;
     atomic_store(&s->is_direct, config->is_direct);
@@ -144,7 +145,9 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
+    reaper_stop(&s->reaper); /* it writes to the index */
     index_close(s->idx);
+    reaper_fini(&s->reaper);
     files_fini(&s->files);
     closep(&s->lock_fd);
     fini_locks(s);

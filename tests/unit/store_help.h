@@ -5,8 +5,9 @@
 
 #include "cm.h"
 
-#include "store/store.h"
+#include "store/fs.h"
 
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,9 +149,10 @@ static inline int box_count_one(const char *path, const struct stat *st, int kin
     return 0;
 }
 
-/* Data files on the disk. */
+/* Data files on the disk, once what was dropped is gone. */
 static inline size_t box_files(const struct box *b)
 {
+    reaper_settle(b->s);
     char path[128];
     snprintf(path, sizeof(path), "%s/data", b->dir);
     box_count = 0;
