@@ -95,7 +95,7 @@ static void a_file_that_was_cut_or_lost_or_swapped_is_corrupt(void **state)
     struct store_scrub_report report;
     char first[FILE_PATH_MAX];
     OK(put_seed(b->s, "a", 1, MIB));
-    strcpy(first, newest_file(b));
+    snprintf(first, sizeof(first), "%s", newest_file(b));
     OK(put_seed(b->s, "b", 2, MIB));
     const char *second = newest_file(b);
     OK(io_rename(first, second));
@@ -130,7 +130,7 @@ static void deep_scrub_removes_only_what_nobody_names(void **state)
     CLEANUP(freep) char *bytes = bytes_of(1, MIB);
     OK(put_seed(b->s, "k", 1, MIB));
     OK(put_seed(b->s, "gone", 1, MIB));
-    strcpy(orphan, newest_file(b));
+    snprintf(orphan, sizeof(orphan), "%s", newest_file(b));
     OK(store_lease_open(b->s, &k, NULL, &l));
     OK(put_seed(b->s, "k", 2, MIB)); /* the lease keeps the old one */
     OK(store_upload_create(b->s, &k, &plain, 0, 0, NULL, id));
@@ -298,7 +298,7 @@ static void an_overwrite_does_not_come_back_when_its_file_does(void **state)
     struct store_scrub_report report;
     char old[FILE_PATH_MAX], saved[FILE_PATH_MAX];
     OK(put_seed(b->s, "k", 1, MIB));
-    strcpy(old, newest_file(b));
+    snprintf(old, sizeof(old), "%s", newest_file(b));
     snprintf(saved, sizeof(saved), "%s/saved", b->dir);
     assert_false(link(old, saved));
     OK(put_seed(b->s, "k", 2, MIB));
