@@ -32,6 +32,7 @@ SIZES = [(0, 0), (1, 200), (1, 4 * KIB), (4 * KIB, 64 * KIB), (64 * KIB, MIB), (
 SCRIPT = """
 mount -t ext4 /dev/vda /data || exit 9
 export S3RDMA_ROOT_USER={user} S3RDMA_ROOT_PASSWORD={secret}
+{later}
 echo server starts
 {preload} {server} --data /data/store --listen 0.0.0.0:{port} --rdma-device off
 """
@@ -148,11 +149,12 @@ class Bench:
 
     def boot(self):
         disk = nbd_cut.CutDisk(self.image, self.image + ".sock", random.Random(self.rng.random()))
-        programs, preload = [self.options.server], ""
+        programs, preload, later = [self.options.server], "", ""
         if self.options.nosync:
             programs.append(self.options.nosync)
             preload = f"LD_PRELOAD={os.path.abspath(self.options.nosync)}"
-        script = SCRIPT.format(user=USER, secret=SECRET, port=PORT, preload=preload,
+            later = "(sleep 8; sync; echo all synced) &"
+        script = SCRIPT.format(user=USER, secret=SECRET, port=PORT, preload=preload, later=later,
                                server=os.path.abspath(self.options.server))
         running = guest.Guest(script, programs, self.image + ".sock", PORT)
         running.start()
@@ -193,7 +195,6 @@ class Bench:
         return sorted(urllib.parse.unquote_plus(k) for k in reply.texts("Key"))
 
     def create_bucket(self, s3):
-        """Until there is one: the cut may have come before it was durable in a control run."""
         reply = s3("PUT", "/" + BUCKET)
         if reply.status not in (200, 409):
             raise AssertionError(f"no bucket: {reply!r}")
@@ -204,6 +205,8 @@ class Bench:
         disk, running, s3 = self.boot()
         with_faults = [] if self.is_new else self.verify(s3)
         self.create_bucket(s3)
+        if self.options.nosync:  # only objects are to be lost, not the store and the bucket
+            running.wait_for("^all synced$")
         is_cut = threading.Event()
         writers = [Writer(n, s3, self.model, random.Random(self.rng.random()), is_cut)
                    for n in range(WRITERS)]
