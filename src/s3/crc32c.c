@@ -14,6 +14,7 @@ typedef uint32_t crc_fn(uint32_t state, const unsigned char *p, size_t len);
 /* fixed after setup() */
 static uint32_t slice_table[SLICES][256];
 static crc_fn *best;
+static const char *best_name;
 static pthread_once_t setup_once = PTHREAD_ONCE_INIT;
 
 static uint64_t load_le64(const unsigned char *p)
@@ -41,6 +42,7 @@ static uint32_t portable(uint32_t state, const unsigned char *p, size_t len)
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#define INSTRUCTION_NAME "sse4.2"
 #define HAS_INSTRUCTION __builtin_cpu_supports("sse4.2")
 __attribute__((target("sse4.2"))) static uint32_t instruction(uint32_t state,
                                                               const unsigned char *p, size_t len)
@@ -59,6 +61,7 @@ __attribute__((target("sse4.2"))) static uint32_t instruction(uint32_t state,
 #ifndef HWCAP_CRC32
 #define HWCAP_CRC32 (1 << 7)
 #endif
+#define INSTRUCTION_NAME "crc"
 #define HAS_INSTRUCTION (getauxval(AT_HWCAP) & HWCAP_CRC32)
 __attribute__((target("+crc"))) static uint32_t instruction(uint32_t state, const unsigned char *p,
                                                             size_t len)
@@ -85,9 +88,12 @@ static void setup(void)
             slice_table[slice][i] = before >> 8 ^ slice_table[0][before & 255];
         }
     best = portable;
+    best_name = "portable";
 #ifdef HAS_INSTRUCTION
-    if (HAS_INSTRUCTION)
+    if (HAS_INSTRUCTION) {
         best = instruction;
+        best_name = INSTRUCTION_NAME;
+    }
 #endif
 }
 
@@ -101,6 +107,12 @@ uint32_t crc32c_update_portable(uint32_t crc, const void *bytes, size_t len)
 {
     pthread_once(&setup_once, setup);
     return ~portable(~crc, bytes, len);
+}
+
+const char *crc32c_method(void)
+{
+    pthread_once(&setup_once, setup);
+    return best_name;
 }
 
 /* a * b mod P, both reflected. */

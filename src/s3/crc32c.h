@@ -18,6 +18,8 @@
 uint32_t crc32c_update(uint32_t crc, const void *bytes, size_t len);
 /* For tests: what crc32c_update does without the instruction. */
 uint32_t crc32c_update_portable(uint32_t crc, const void *bytes, size_t len);
+/* "sse4.2", "crc" or "portable": what crc32c_update uses here. */
+const char *crc32c_method(void);
 /* The CRC of A followed by B, of which only the CRCs and B's length are known. */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmocka.h - as much of cmocka as tests/unit/test_crc64.c uses, for a processor whose cmocka is not
+/* cmocka.h - as much of cmocka as the CRCs' unit tests use, for a processor whose cmocka is not
  * installed here. A failed assertion ends the program. */
 #ifndef S3R_TESTS_ARM64_CMOCKA_H
 #define S3R_TESTS_ARM64_CMOCKA_H

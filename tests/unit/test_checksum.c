@@ -2,9 +2,7 @@
 #include "cm.h"
 
 #include "s3/checksum.h"
-#include "s3/crc32c.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void of(enum checksum_kind kind, const void *bytes, size_t len, struct checksum_value *ret)
@@ -46,28 +44,6 @@ static void values_are_those_of_the_standards(void **state)
         parsed.bytes[checksum_len(v.kind) - 1] ^= 1;
         assert_false(checksum_equal(&v, &parsed));
     }
-}
-
-static void crc32c_is_the_same_on_every_way_and_combines(void **state)
-{
-    enum { LEN = 5000 };
-    unsigned char *bytes = malloc(LEN);
-    for (size_t i = 0; i < LEN; i++)
-        bytes[i] = (unsigned char)(i * 2654435761u >> 13);
-    for (size_t off = 0; off < 17; off++)
-        for (size_t len = 0; len < 300; len += 7) {
-            uint32_t crc = crc32c_update(0, bytes + off, len);
-            assert_int_equal(crc, crc32c_update_portable(0, bytes + off, len));
-        }
-    uint32_t whole = crc32c_update(0, bytes, LEN);
-    static const size_t cuts[] = {0, 1, 7, 8, 2500, 4999, LEN};
-    for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
-        uint32_t a = crc32c_update(0, bytes, cuts[i]);
-        uint32_t b = crc32c_update(0, bytes + cuts[i], LEN - cuts[i]);
-        assert_int_equal(crc32c_combine(a, b, LEN - cuts[i]), whole);
-        assert_int_equal(crc32c_update(a, bytes + cuts[i], LEN - cuts[i]), whole);
-    }
-    free(bytes);
 }
 
 static void names_lead_to_kinds_and_back(void **state)
@@ -200,7 +176,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_those_of_the_standards),
-        cmocka_unit_test(crc32c_is_the_same_on_every_way_and_combines),
         cmocka_unit_test(names_lead_to_kinds_and_back),
         cmocka_unit_test(only_canonical_texts_parse),
         cmocka_unit_test(an_upload_asks_only_for_what_can_be),
