@@ -28,6 +28,7 @@ struct run {
     const struct carry *job;
     struct owner *owner;
     struct owner_window *window; /* of the attempt that runs */
+    void *base;                  /* of the region that the memory lies in */
     bool is_registered;          /* for this call only */
     bool is_unfenced;
     enum body_kind body;
@@ -57,7 +58,7 @@ static int linger(struct run *r)
     struct lingering *l = calloc(1, sizeof(*l));
     if (l != NULL) {
         l->window = r->window;
-        l->registered = r->is_registered ? r->job->memory->ptr : NULL;
+        l->registered = r->is_registered ? r->base : NULL;
         pthread_mutex_lock(&c->lock);
         l->next = c->lingering;
         c->lingering = l;
@@ -335,9 +336,9 @@ static int attempt(struct run *r, struct reply_judgement *j, bool *ret_stale)
     struct diag diag = {0};
     *j = (struct reply_judgement){.verdict = REPLY_ASK_AGAIN, .reason = CLIENT_REASON_NO_DEVICE};
     *ret_stale = false;
-    char *base = job->memory->region != NULL ? job->memory->region : job->memory->ptr;
-    uint64_t off = (uint64_t)((char *)job->memory->ptr - base);
-    int e = owner_window_open(r->owner, base, off, job->memory->len, &diag, &r->window);
+    uint64_t len = job->memory->len;
+    uint64_t off = len > 0 ? (uint64_t)((char *)job->memory->ptr - (char *)r->base) : 0;
+    int e = owner_window_open(r->owner, r->base, off, len, &diag, &r->window);
     if (e != 0) {
         snprintf(j->why, sizeof(j->why), "no window: %.180s", diag_text(&diag, e));
         return 0;
@@ -437,9 +438,14 @@ static bool prepare(struct run *r)
         say_why(r, CLIENT_REASON_NO_DEVICE, diag_text(&diag, S3R_E_RDMA_UNAVAILABLE));
         return false;
     }
+    r->base = job->memory->region != NULL ? job->memory->region : job->memory->ptr;
     if (job->memory->region != NULL)
         return true;
-    int e = owner_register(r->owner, job->memory->ptr, job->memory->len, &diag);
+    /* There is no registration of no bytes, but a window of none is a transfer like any other. */
+    static char nothing;
+    size_t len = job->memory->len > 0 ? job->memory->len : 1;
+    r->base = job->memory->len > 0 ? job->memory->ptr : &nothing;
+    int e = owner_register(r->owner, r->base, len, &diag);
     if (e != 0)
         say_why(r, CLIENT_REASON_NO_DEVICE, diag_text(&diag, e));
     r->is_registered = e == 0;
@@ -451,8 +457,7 @@ static int run(struct run *r)
     bool is_moved = false;
     if (prepare(r)) {
         int e = by_rdma(r, &is_moved);
-        if (r->is_registered && !r->is_unfenced &&
-            owner_deregister(r->owner, r->job->memory->ptr) != 0)
+        if (r->is_registered && !r->is_unfenced && owner_deregister(r->owner, r->base) != 0)
             log_warn("a registration was gone before its time");
         if (e != 0 || is_moved)
             return e;

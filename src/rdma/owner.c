@@ -146,15 +146,20 @@ static bool is_healthy(const struct rail *rail, int64_t now_ns)
     return now_ns >= rail->skipped_until_ns;
 }
 
-int owner_healthy_count(struct owner *o)
+static int healthy_count(const struct owner *o, int64_t now_ns)
 {
     int healthy = 0;
-    int64_t now_ns = clock_mono_ns();
+    for (int i = 0; i < o->count; i++)
+        healthy += is_healthy(&o->rails[i], now_ns);
+    return healthy;
+}
+
+int owner_healthy_count(struct owner *o)
+{
     if (is_forked(o))
         return 0;
     pthread_mutex_lock(&o->lock);
-    for (int i = 0; i < o->count; i++)
-        healthy += is_healthy(&o->rails[i], now_ns);
+    int healthy = healthy_count(o, clock_mono_ns());
     pthread_mutex_unlock(&o->lock);
     return healthy;
 }
@@ -185,12 +190,9 @@ static int fence(struct owner_window *w, struct diag *diag)
     int rc = 0;
     const struct rail *rail = &w->owner->rails[w->rail];
     pthread_mutex_lock(&w->fence);
-    if (!w->is_fenced) {
-        rc = rail->ops->window_withdraw(rail->handle, w->handle, diag);
-        if (!rc) {
-            rail->ops->window_close(rail->handle, w->handle);
-            w->is_fenced = true;
-        }
+    if (!w->is_fenced && !(rc = rail->ops->window_withdraw(rail->handle, w->handle, diag))) {
+        rail->ops->window_close(rail->handle, w->handle);
+        w->is_fenced = true;
     }
     pthread_mutex_unlock(&w->fence);
     return rc;
@@ -247,6 +249,17 @@ const char *owner_window_token(const struct owner_window *w)
 bool owner_window_address(const struct owner_window *w, struct sockaddr_storage *ret_addr)
 {
     return token_address(&w->token, ret_addr);
+}
+
+void owner_window_settle(struct owner_window *w)
+{
+    const struct rail *rail = &w->owner->rails[w->rail];
+    if (w->pid != getpid() || !rail->ops->window_settle)
+        return;
+    pthread_mutex_lock(&w->fence);
+    if (!w->is_fenced)
+        rail->ops->window_settle(rail->handle, w->handle);
+    pthread_mutex_unlock(&w->fence);
 }
 
 int owner_window_withdraw(struct owner_window *w, struct diag *diag)
@@ -324,10 +337,9 @@ static struct region *settled_region(struct owner *o, const void *ptr)
 
 static void region_release(struct owner *o, struct region *r)
 {
-    for (int i = 0; i < o->count; i++) {
+    for (int i = 0; i < o->count; i++)
         if (r->is_on[i])
             o->rails[i].ops->region_remove(o->rails[i].handle, r->on[i]);
-    }
     free(r);
 }
 
@@ -453,16 +465,14 @@ int owner_deregister(struct owner *o, void *ptr)
 
 static void close_all_regions(struct owner *o)
 {
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (o->buckets[i]) {
-            struct region *r = o->buckets[i];
-            if (close_region(o, r) == 0) {
-                pthread_mutex_unlock(&o->lock);
-                region_release(o, r);
-                pthread_mutex_lock(&o->lock);
-            }
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct region *r; (r = o->buckets[i]) != NULL;) {
+            if (close_region(o, r) != 0)
+                continue;
+            pthread_mutex_unlock(&o->lock);
+            region_release(o, r);
+            pthread_mutex_lock(&o->lock);
         }
-    }
 }
 
 void owner_close(struct owner *o)
@@ -485,26 +495,17 @@ void owner_close(struct owner *o)
 
 /* ---- opening a window ---- */
 
-static bool has_healthy(const struct owner *o, int64_t now_ns)
-{
-    for (int i = 0; i < o->count; i++) {
-        if (is_healthy(&o->rails[i], now_ns))
-            return true;
-    }
-    return false;
-}
-
 /* Healthy rails in turn; when there is none, all are tried again. -1: none that has the region and
  * was not tried. */
 static int pick_rail(struct owner *o, const struct region *r, const bool *was_tried)
 {
     int64_t now_ns = clock_mono_ns();
     unsigned turn = o->turn++;
-    bool is_all_clear = !has_healthy(o, now_ns);
+    bool is_all_clear = healthy_count(o, now_ns) == 0;
     for (int i = 0; is_all_clear && i < o->count; i++)
         o->rails[i].skipped_until_ns = 0;
-    for (int i = 0; i < o->count; i++) {
-        int rail = (int)((turn + (unsigned)i) % (unsigned)o->count);
+    for (unsigned i = 0; i < (unsigned)o->count; i++) {
+        int rail = (int)((turn + i) % (unsigned)o->count);
         if (r->is_on[rail] && !was_tried[rail] && is_healthy(&o->rails[rail], now_ns))
             return rail;
     }
@@ -540,8 +541,7 @@ static int open_on_some_rail(struct owner_window *w, struct region *r, uint64_t 
         if (w->rail < 0)
             return rc;
         was_tried[w->rail] = true;
-        rc = open_on(w, r, off, len, diag);
-        if (!rc)
+        if (!(rc = open_on(w, r, off, len, diag)))
             return 0;
     }
 }

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/file.h"
+
+#include "base/crypto.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int name_temporary(struct download *d)
+{
+    int n = snprintf(d->temporary, sizeof(d->temporary), "%s/.s3rdma-%016llx", d->dir,
+                     (unsigned long long)random_u64());
+    if (n >= 0 && (size_t)n < sizeof(d->temporary))
+        return 0;
+    d->temporary[0] = '\0';
+    return ENAMETOOLONG;
+}
+
+int download_init(struct download *d, const char *path)
+{
+    *d = (struct download){.fd = -1, .is_stdout = path == NULL};
+    if (path == NULL) {
+        d->fd = STDOUT_FILENO;
+        return 0;
+    }
+    if (strlen(path) >= sizeof(d->path))
+        return ENAMETOOLONG;
+    char copy[PATH_MAX];
+    snprintf(d->path, sizeof(d->path), "%s", path);
+    snprintf(copy, sizeof(copy), "%s", path);
+    snprintf(d->dir, sizeof(d->dir), "%s", dirname(copy));
+    /* A file without a name is gone when the program is, whatever ends it. */
+    d->fd = open(d->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (d->fd >= 0)
+        return 0;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL)
+        return errno;
+    int error = name_temporary(d);
+    if (error != 0)
+        return error;
+    d->fd = open(d->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    error = errno;
+    if (d->fd < 0)
+        d->temporary[0] = '\0';
+    return d->fd >= 0 ? 0 : error;
+}
+
+static int give_name(struct download *d)
+{
+    if (d->temporary[0] != '\0')
+        return 0;
+    char self[40];
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", d->fd);
+    int error = name_temporary(d);
+    if (error == 0 && linkat(AT_FDCWD, self, AT_FDCWD, d->temporary, AT_SYMLINK_FOLLOW) != 0) {
+        error = errno;
+        d->temporary[0] = '\0';
+    }
+    return error;
+}
+
+int download_commit(struct download *d)
+{
+    if (d->is_stdout)
+        return 0;
+    if (fsync(d->fd) != 0)
+        return errno;
+    int error = give_name(d);
+    if (error != 0)
+        return error;
+    if (rename(d->temporary, d->path) != 0)
+        return errno;
+    d->temporary[0] = '\0';
+    CLEANUP(closep) int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return dir >= 0 && fsync(dir) == 0 ? 0 : errno;
+}
+
+void download_fini(struct download *d)
+{
+    if (d->is_stdout || d->fd < 0)
+        return;
+    if (d->temporary[0] != '\0')
+        unlink(d->temporary);
+    close(d->fd);
+    d->fd = -1;
+}
+
+int write_all(int fd, const void *bytes, size_t len)
+{
+    const char *p = bytes;
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int read_full(int fd, void *bytes, size_t len, size_t *ret_len)
+{
+    char *p = bytes;
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = read(fd, p + got, len - got);
+        if (n < 0)
+            return errno; /* EINTR too: the user wants to stop */
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    *ret_len = got;
+    return 0;
+}
+
+static size_t whole_pages(size_t len)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return len > 0 ? (len + page - 1) / page * page : page;
+}
+
+void *pages_alloc(size_t len)
+{
+    void *pages =
+        mmap(NULL, whole_pages(len), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return NULL;
+    madvise(pages, whole_pages(len), MADV_HUGEPAGE);
+    return pages;
+}
+
+void pages_free(void *pages, size_t len)
+{
+    if (pages != NULL)
+        munmap(pages, whole_pages(len));
+}
