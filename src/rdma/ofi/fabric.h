@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric.h - a libfabric domain on one local address, endpoints in it, memory in it.
+ * Does:     asks libfabric for what both halves need and refuses a provider that lacks it; opens
+ *           and closes endpoints with their queue; registers memory.
+ * Not here: moving bytes (writer.h); windows (ofi_owner.c).
+ * Units:    bytes; ports in host order.
+ * Owns:     the caller what it opened; endpoints and regions go before their fabric.
+ * Threads:  any for different endpoints; owner for one endpoint.
+ * Errors:   S3R_E_RDMA_UNAVAILABLE, S3R_E_RDMA_REGISTER, S3R_E_NOMEM.
+ * Limits:   names of TOKEN_OFI_NAME_LEN_MAX bytes. */
+#ifndef S3R_RDMA_OFI_FABRIC_H
+#define S3R_RDMA_OFI_FABRIC_H
+
+#include "rdma/ofi/device.h"
+#include "rdma/ofi/lib.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
+
+struct ofi_fabric {
+    const struct ofi_lib *lib;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct sockaddr_storage addr; /* is_ip devices: the address it is bound to, port 0 */
+    bool must_drive;              /* nothing moves unless somebody looks into the queue */
+    bool needs_local;             /* the sending side must register its memory */
+    bool is_bound_to_endpoint;    /* regions belong to an endpoint */
+    bool owner_chooses_key;
+    bool is_software;          /* see device.h */
+    bool is_virtual_addressed; /* remote addresses are virtual ones, not offsets */
+};
+
+struct ofi_endpoint {
+    struct ofi_fabric *fabric;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    bool can_wait; /* fi_cq_sread works; else look and sleep */
+};
+
+/* `addr`: the local address for is_ip devices without a domain; NULL otherwise. */
+int ofi_fabric_open(const struct ofi_lib *lib, const struct ofi_device *dev,
+                    const struct sockaddr_storage *addr, struct diag *diag,
+                    struct ofi_fabric **ret_fabric) MUST_CHECK;
+void ofi_fabric_close(struct ofi_fabric *f);
+void ofi_fabric_closep(struct ofi_fabric **f);
+
+/* `port` 0: any. */
+int ofi_endpoint_open(struct ofi_fabric *f, uint16_t port, struct diag *diag,
+                      struct ofi_endpoint *ret_endpoint) MUST_CHECK;
+/* Ends everything that is in flight on it, both ways, before it returns; keeps queue and address
+ * vector for another. */
+void ofi_endpoint_cut(struct ofi_endpoint *e);
+int ofi_endpoint_again(struct ofi_endpoint *e, uint16_t port, struct diag *diag) MUST_CHECK;
+/* Takes zeroes and half-opened ones. */
+void ofi_endpoint_close(struct ofi_endpoint *e);
+int ofi_endpoint_name(const struct ofi_endpoint *e, uint8_t out[TOKEN_OFI_NAME_LEN_MAX],
+                      size_t *ret_len, struct diag *diag) MUST_CHECK;
+/* Waits for one completion: 1, or 0 after `timeout_ms`, or a libfabric error (negative;
+ * -FI_EAVAIL: see fi_cq_readerr). */
+long ofi_endpoint_wait(struct ofi_endpoint *e, struct fi_cq_entry *entry, int timeout_ms);
+
+/* `access` of FI_WRITE, FI_READ, FI_REMOTE_*; `key` counts where the owner chooses. */
+int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t access, uint64_t key,
+                    struct diag *diag, struct fid_mr **ret_mr) MUST_CHECK;
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ofi.h - the libfabric provider: one-sided transfers over TCP (`ofi:tcp`) and what else libfabric
+ * drives (`ofi:verbs;ofi_rxm`, `ofi:efa`, `ofi:cxi`).
+ * Does:     both tables of provider.h. Device names: PROVIDER, PROVIDER@ADDRESS[:PORT[-PORT]],
+ *           PROVIDER@DOMAIN. On libfabric 1.17 the wire `tcp` is its provider `net`.
+ * Not here: choosing among rails (rdma/mover.h, rdma/owner.h); the token's text (rdma/token.h).
+ * Units:    bytes.
+ * Owns:     as provider.h says.
+ * Threads:  any; close comes last.
+ * Errors:   S3R_E_RDMA_UNAVAILABLE (no libfabric, no such provider, address or domain; the diag
+ * says which), _REGISTER, _BOUNDS, _PEER, _TRANSFER, _DEADLINE, S3R_E_CANCELLED. Limits:
+ * OFI_WRITERS_IDLE_MAX idle connections to clients, OFI_PIECES_MAX operations of a transfer in
+ * flight, each of LIMIT_WINDOW_PIECE_LEN at most.
+ *
+ * What was tested of libfabric 1.17's `net`, and what the code does about it
+ * (tests/unit/test_ofi.c):
+ *  - A key that is not there, a range outside its region, a direction not allowed: the owner drops
+ *    that connection, nothing is touched, the writer gets ECANCELED. Each transfer has a connection
+ *    of its own while it runs, so a bad one costs nobody else.
+ *  - Closing a region does not stop a message that is already being received into it (nor a read
+ *    that is being sent out of it). Only closing the owner's endpoint does. So a withdraw closes
+ *    the region and then the endpoint, and opens another at the same address and port, which old
+ *    tokens reach too; not so after window_settle(), when nothing can be half-way.
+ *  - Writes are posted with delivery-complete; a provider that has no such thing is refused. */
+#ifndef S3R_RDMA_OFI_OFI_H
+#define S3R_RDMA_OFI_OFI_H
+
+#include "rdma/provider.h"
+
+#define OFI_WRITERS_IDLE_MAX 64
+#define OFI_PIECES_MAX 4
+
+extern const struct mover_ops ofi_mover_ops;
+extern const struct owner_ops ofi_owner_ops;
+
+#endif

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/num.h"
+#include "rdma/ofi/writer.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Local addresses from which this host reaches its clients. */
+#define FABRICS_MAX 16
+/* Clients that libfabric would not take as a peer are not offered to it again for a while. */
+#define REFUSED_MAX 16
+#define REFUSED_NS NS_PER_S
+
+struct refused {
+    int64_t until_ns;
+    size_t name_len;
+    uint8_t name[TOKEN_OFI_NAME_LEN_MAX];
+};
+
+struct ofi_mover {
+    /* fixed after open */
+    const struct ofi_lib *lib;
+    struct ofi_device device;
+    pid_t pid;
+    /* Taken first. Opening endpoints, one at a time; it never waits for a peer. */
+    pthread_mutex_t open_lock;
+    struct ofi_fabric *fabrics[FABRICS_MAX];
+    size_t fabric_count;
+    struct refused refused[REFUSED_MAX];
+    size_t refused_next;
+    /* Taken second, for moments. */
+    pthread_mutex_t lock;
+    struct ofi_writer *idle; /* the one used last comes first */
+    size_t idle_count, busy_count;
+};
+
+/* Memory of a mover, registered with a fabric when a transfer over that one first needs it. */
+struct ofi_memory {
+    void *ptr;
+    size_t len;
+    struct fid_mr *by_fabric[FABRICS_MAX]; /* under open_lock */
+};
+
+static void mover_free(struct ofi_mover *m)
+{
+    while (m->idle) {
+        struct ofi_writer *w = m->idle;
+        m->idle = w->next;
+        ofi_writer_close(w);
+    }
+    for (size_t i = 0; i < m->fabric_count; i++)
+        ofi_fabric_close(m->fabrics[i]);
+    pthread_mutex_destroy(&m->open_lock);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+/* With open_lock. `from`: the local address, NULL where the device decides. */
+static int fabric_for(struct ofi_mover *m, const struct sockaddr_storage *from, struct diag *diag,
+                      size_t *ret_index)
+{
+    for (size_t i = 0; i < m->fabric_count; i++) {
+        if (!from || ofi_address_is_same_ip(&m->fabrics[i]->addr, from)) {
+            *ret_index = i;
+            return 0;
+        }
+    }
+    if (m->fabric_count == FABRICS_MAX)
+        return diag_fail(diag, S3R_E_BUSY, "ofi: more than %d local addresses are in use",
+                         FABRICS_MAX);
+    CLEANUP(ofi_signals_restorep) struct ofi_signals signals;
+    ofi_signals_save(&signals);
+    int rc = ofi_fabric_open(m->lib, &m->device, from, diag, &m->fabrics[m->fabric_count]);
+    if (rc == 0)
+        *ret_index = m->fabric_count++;
+    return rc;
+}
+
+/* One endpoint, opened and closed: what is wrong with a device is said now, not to a client. */
+static int try_device(struct ofi_mover *m, struct diag *diag)
+{
+    CLEANUP(ofi_signals_restorep) struct ofi_signals signals;
+    ofi_signals_save(&signals);
+    struct sockaddr_storage from = m->device.addr;
+    bool needs_address = m->device.is_ip && !m->device.domain[0];
+    if (needs_address && !m->device.has_addr)
+        ofi_address_pick(NULL, &from);
+    size_t index;
+    int rc = fabric_for(m, needs_address ? &from : NULL, diag, &index);
+    struct ofi_endpoint e;
+    if (rc == 0)
+        rc = ofi_endpoint_open(m->fabrics[index], 0, diag, &e);
+    if (rc == 0)
+        ofi_endpoint_close(&e);
+    return rc;
+}
+
+static int mover_open_device(const char *device, struct diag *diag, void **ret_mover)
+{
+    CLEANUP(ofi_signals_restorep) struct ofi_signals signals;
+    ofi_signals_save(&signals);
+    const struct ofi_lib *lib;
+    int rc = ofi_lib_get(diag, &lib);
+    if (rc != 0)
+        return rc;
+    struct ofi_mover *m = calloc(1, sizeof(*m));
+    if (!m)
+        return S3R_E_NOMEM;
+    m->lib = lib;
+    m->pid = getpid();
+    pthread_mutex_init(&m->open_lock, NULL);
+    pthread_mutex_init(&m->lock, NULL);
+    rc = ofi_device_parse(device, lib->minor, diag, &m->device);
+    if (rc == 0)
+        rc = try_device(m, diag);
+    if (rc != 0) {
+        mover_free(m);
+        return rc;
+    }
+    *ret_mover = m;
+    return 0;
+}
+
+static void mover_close_device(void *mover)
+{
+    struct ofi_mover *m = mover;
+    /* In a forked child libfabric's threads are not there, and its locks may be held for ever. */
+    if (m && m->pid == getpid())
+        mover_free(m);
+}
+
+static bool mover_serves_token(void *mover, const struct token *t)
+{
+    const struct ofi_mover *m = mover;
+    return t->scheme == TOKEN_OFI && ofi_wire_is_same(t->ofi.provider, m->device.named);
+}
+
+static int memory_add(void *mover, void *ptr, size_t len, struct diag *diag, void **ret_reg)
+{
+    struct ofi_memory *reg = calloc(1, sizeof(*reg));
+    if (!reg)
+        return S3R_E_NOMEM;
+    reg->ptr = ptr;
+    reg->len = len;
+    *ret_reg = reg;
+    return 0;
+}
+
+static void memory_remove(void *mover, void *registration)
+{
+    struct ofi_mover *m = mover;
+    struct ofi_memory *reg = registration;
+    if (!reg)
+        return;
+    pthread_mutex_lock(&m->open_lock);
+    for (size_t i = 0; i < FABRICS_MAX && m->pid == getpid(); i++)
+        if (reg->by_fabric[i])
+            (void)fi_close(&reg->by_fabric[i]->fid);
+    pthread_mutex_unlock(&m->open_lock);
+    free(reg);
+}
+
+/* The name of an is_ip device's owner, checked: libfabric believes every byte of it. */
+static int check_name(const struct token_ofi *to, struct diag *diag,
+                      struct sockaddr_storage *ret_peer)
+{
+    struct sockaddr_storage peer = {0};
+    memcpy(&peer, to->name, min_u64(to->name_len, sizeof(peer)));
+    if (ofi_address_len(&peer) == 0 || to->name_len != ofi_address_len(&peer) ||
+        ofi_address_port(&peer) == 0)
+        return diag_fail(diag, S3R_E_TOKEN_MALFORMED,
+                         "x-amz-rdma-token: the name is no IP address with a port");
+    *ret_peer = peer;
+    return 0;
+}
+
+/* With open_lock. */
+static bool is_refused(const struct ofi_mover *m, const struct token_ofi *to)
+{
+    int64_t now = clock_mono_ns();
+    for (size_t i = 0; i < REFUSED_MAX; i++) {
+        const struct refused *r = &m->refused[i];
+        if (r->until_ns > now && r->name_len == to->name_len &&
+            memcmp(r->name, to->name, to->name_len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void remember_refused(struct ofi_mover *m, const struct token_ofi *to)
+{
+    struct refused *r = &m->refused[m->refused_next++ % REFUSED_MAX];
+    r->until_ns = clock_mono_ns() + REFUSED_NS;
+    r->name_len = to->name_len;
+    memcpy(r->name, to->name, to->name_len);
+}
+
+/* With open_lock. */
+static int open_writer(struct ofi_mover *m, const struct token_ofi *to, struct diag *diag,
+                       struct ofi_writer **ret_writer)
+{
+    if (is_refused(m, to))
+        return diag_fail(diag, S3R_E_RDMA_PEER, "libfabric refused this client a moment ago");
+    struct sockaddr_storage peer, from = m->device.addr;
+    bool needs_address = m->device.is_ip && !m->device.domain[0];
+    int rc = m->device.is_ip ? check_name(to, diag, &peer) : 0;
+    if (rc == 0 && needs_address && !m->device.has_addr &&
+        !ofi_address_toward((const struct sockaddr *)&peer, &from))
+        rc = diag_fail(diag, S3R_E_RDMA_PEER, "there is no route to the client's address");
+    if (rc == 0 && needs_address && from.ss_family != peer.ss_family)
+        rc =
+            diag_fail(diag, S3R_E_RDMA_PEER, "the client's address is of another family than ours");
+    size_t index;
+    if (rc == 0)
+        rc = fabric_for(m, needs_address ? &from : NULL, diag, &index);
+    if (rc != 0)
+        return rc;
+    rc = ofi_writer_open(m->fabrics[index], to, diag, ret_writer);
+    if (rc == S3R_E_RDMA_PEER)
+        remember_refused(m, to);
+    /* A lack here and now (descriptors, memory) is no reason to call the device unavailable. */
+    return rc == S3R_E_RDMA_UNAVAILABLE ? S3R_E_RDMA_TRANSFER : rc;
+}
+
+static struct ofi_writer *take_idle(struct ofi_mover *m, const struct token_ofi *to)
+{
+    for (struct ofi_writer **at = &m->idle; *at; at = &(*at)->next) {
+        struct ofi_writer *w = *at;
+        if (w->name_len != to->name_len || memcmp(w->name, to->name, to->name_len) != 0)
+            continue;
+        *at = w->next;
+        m->idle_count--;
+        return w;
+    }
+    return NULL;
+}
+
+static int writer_take(struct ofi_mover *m, const struct token_ofi *to, struct diag *diag,
+                       struct ofi_writer **ret_writer)
+{
+    pthread_mutex_lock(&m->lock);
+    struct ofi_writer *w = take_idle(m, to);
+    m->busy_count++;
+    pthread_mutex_unlock(&m->lock);
+    int rc = 0;
+    if (!w) {
+        pthread_mutex_lock(&m->open_lock);
+        rc = open_writer(m, to, diag, &w);
+        pthread_mutex_unlock(&m->open_lock);
+    }
+    if (rc == 0) {
+        *ret_writer = w;
+        return 0;
+    }
+    pthread_mutex_lock(&m->lock);
+    m->busy_count--;
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+/* `is_sound`: its transfer ended well. Otherwise closing it ends what is in flight. */
+static void writer_give_back(struct ofi_mover *m, struct ofi_writer *w, bool is_sound)
+{
+    struct ofi_writer *drop = is_sound ? NULL : w;
+    pthread_mutex_lock(&m->lock);
+    m->busy_count--;
+    if (is_sound) {
+        w->next = m->idle;
+        m->idle = w;
+        if (++m->idle_count > OFI_WRITERS_IDLE_MAX) {
+            struct ofi_writer **last = &m->idle;
+            while ((*last)->next)
+                last = &(*last)->next;
+            drop = *last;
+            *last = NULL;
+            m->idle_count--;
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    ofi_writer_close(drop);
+}
+
+/* Registers `len` bytes at `ptr` for the sending side, or finds them registered: ret_mr stays NULL
+ * where the fabric needs nothing. `ret_once`: to be closed after the transfer. */
+static int local_memory(struct ofi_mover *m, struct ofi_writer *w, const struct transfer *t,
+                        struct diag *diag, struct fid_mr **ret_mr, bool *ret_once)
+{
+    struct ofi_fabric *f = w->endpoint.fabric;
+    struct ofi_memory *reg = t->registration;
+    const uint64_t access = FI_WRITE | FI_READ;
+    if (!f->needs_local)
+        return 0;
+    if (!reg || f->is_bound_to_endpoint) {
+        *ret_once = true;
+        return ofi_memory_open(&w->endpoint, t->local, t->len, access, 0, diag, ret_mr);
+    }
+    pthread_mutex_lock(&m->open_lock);
+    size_t i = 0;
+    while (m->fabrics[i] != f)
+        i++;
+    int rc = 0;
+    if (!reg->by_fabric[i])
+        rc = ofi_memory_open(&w->endpoint, reg->ptr, reg->len, access, random_u64(), diag,
+                             &reg->by_fabric[i]);
+    *ret_mr = reg->by_fabric[i];
+    pthread_mutex_unlock(&m->open_lock);
+    return rc;
+}
+
+static int transfer_on(struct ofi_mover *m, struct ofi_writer *w, const struct transfer *t,
+                       struct diag *diag, uint64_t *ret_moved)
+{
+    struct fid_mr *mr = NULL;
+    bool is_once = false;
+    int rc = local_memory(m, w, t, diag, &mr, &is_once);
+    if (rc == 0)
+        rc = ofi_writer_run(w, t, mr ? fi_mr_desc(mr) : NULL, diag, ret_moved);
+    bool is_bound = is_once && mr && w->endpoint.fabric->is_bound_to_endpoint;
+    /* Operations end before the memory that they use goes, unless the memory is the endpoint's:
+     * that does not close before its memory. */
+    if (is_bound)
+        (void)fi_close(&mr->fid);
+    writer_give_back(m, w, rc == 0);
+    if (is_once && mr && !is_bound)
+        (void)fi_close(&mr->fid);
+    return rc;
+}
+
+static int mover_transfer_window(void *mover, const struct transfer *t, struct diag *diag,
+                                 uint64_t *ret_moved)
+{
+    struct ofi_mover *m = mover;
+    uint64_t end;
+    if (!mover_serves_token(m, t->token))
+        return diag_fail(diag, S3R_E_TOKEN_DECLINED, "ofi:%s does not serve this token",
+                         m->device.named);
+    if (!span_fits(t->window_off, t->len, t->token->size) ||
+        !checked_add(t->token->addr, t->token->size, &end))
+        return diag_fail(diag, S3R_E_RDMA_BOUNDS,
+                         "%zu bytes at offset %llu do not lie inside the window of %llu bytes",
+                         t->len, (unsigned long long)t->window_off,
+                         (unsigned long long)t->token->size);
+    if (t->len == 0) {
+        *ret_moved = 0;
+        return 0;
+    }
+    struct ofi_writer *w;
+    uint64_t moved = 0;
+    int rc = writer_take(m, &t->token->ofi, diag, &w);
+    if (rc == 0)
+        rc = transfer_on(m, w, t, diag, &moved);
+    *ret_moved = moved;
+    return rc;
+}
+
+static void mover_describe_device(void *mover, char *out, size_t size)
+{
+    struct ofi_mover *m = mover;
+    char from[OFI_DOMAIN_MAX + 16] = "the address that routes to the client";
+    pthread_mutex_lock(&m->open_lock);
+    const struct ofi_fabric *first = m->fabrics[0];
+    if (m->device.is_ip && (m->device.has_addr || m->device.domain[0]))
+        ofi_address_print(&first->addr, from, sizeof(from));
+    else if (!m->device.is_ip)
+        snprintf(from, sizeof(from), "domain %s", first->info->domain_attr->name);
+    pthread_mutex_unlock(&m->open_lock);
+    pthread_mutex_lock(&m->lock);
+    snprintf(out, size,
+             "ofi:%s (libfabric %u.%u, provider %s) from %s: up, %zu busy and %zu idle connections",
+             m->device.named, m->lib->major, m->lib->minor, m->device.provider, from, m->busy_count,
+             m->idle_count);
+    pthread_mutex_unlock(&m->lock);
+}
+
+const struct mover_ops ofi_mover_ops = {
+    .name = "ofi",
+    .promises = PROVIDER_READS | PROVIDER_ANY_MEMORY | PROVIDER_OWN_KEYS,
+    .open = mover_open_device,
+    .close = mover_close_device,
+    .serves = mover_serves_token,
+    .memory_add = memory_add,
+    .memory_remove = memory_remove,
+    .transfer = mover_transfer_window,
+    .describe = mover_describe_device,
+};

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/num.h"
+#include "rdma/ofi/fabric.h"
+#include "rdma/ofi/maps.h"
+#include "rdma/ofi/ofi.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The driver's longest wait: after it, it looks whether windows are still out. */
+#define DRIVE_WAIT_MS 100
+
+/* There is one endpoint for all windows. A fence closes it and opens another at the same address
+ * and port, so that tokens that are out stay good; what was in flight on it ends in an error that
+ * the server may retry. `fence_count` lets windows that close at the same time share a fence. */
+struct ofi_owner {
+    /* fixed after open */
+    const struct ofi_lib *lib;
+    struct ofi_device device;
+    struct ofi_fabric *fabric;
+    pid_t pid;
+    /* lock */
+    pthread_mutex_t lock;
+    struct ofi_endpoint endpoint;
+    bool has_endpoint;
+    uint16_t port;
+    uint8_t name[TOKEN_OFI_NAME_LEN_MAX];
+    size_t name_len;
+    uint64_t fence_count;
+    size_t windows_out;
+    /* The driver: a thread that looks into the queue while windows are out, where the provider
+     * moves nothing by itself. */
+    pthread_cond_t driver_wake;
+    pthread_t driver;
+    bool has_driver, driver_must_end;
+};
+
+struct ofi_region {
+    char *ptr;
+    size_t len;
+    uint64_t access;
+};
+
+struct ofi_window {
+    struct fid_mr *mr; /* NULL: withdrawn, or a window of 0 bytes */
+    bool is_settled;
+};
+
+static void *drive(void *arg)
+{
+    struct ofi_owner *o = arg;
+    pthread_mutex_lock(&o->lock);
+    while (!o->driver_must_end) {
+        if (o->windows_out == 0) {
+            pthread_cond_wait(&o->driver_wake, &o->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&o->lock);
+        struct fi_cq_entry entry;
+        /* The queue outlives every endpoint. Errors in it are those of peers: their business. */
+        if (ofi_endpoint_wait(&o->endpoint, &entry, DRIVE_WAIT_MS) == -FI_EAVAIL) {
+            struct fi_cq_err_entry err = {0};
+            (void)fi_cq_readerr(o->endpoint.cq, &err, 0);
+        }
+        pthread_mutex_lock(&o->lock);
+    }
+    pthread_mutex_unlock(&o->lock);
+    return NULL;
+}
+
+/* With the lock. */
+static int start_driver(struct ofi_owner *o, struct diag *diag)
+{
+    if (!o->fabric->must_drive || o->has_driver)
+        return 0;
+    /* Signals are the program's: its handlers do not run on our thread. */
+    sigset_t all, was;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    int err = pthread_create(&o->driver, NULL, drive, o);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    if (err)
+        return diag_fail(diag, S3R_E_RDMA_UNAVAILABLE, "ofi: no thread: %s", strerrordesc_np(err));
+    o->has_driver = true;
+    return 0;
+}
+
+static int open_at(struct ofi_owner *o, uint16_t port, struct diag *diag)
+{
+    diag_clear(diag);
+    if (o->endpoint.cq)
+        return ofi_endpoint_again(&o->endpoint, port, diag);
+    return ofi_endpoint_open(o->fabric, port, diag, &o->endpoint);
+}
+
+/* With the lock (or before anybody else has the owner). At the port it had, else one of the
+ * device's range, else any. */
+static int open_endpoint(struct ofi_owner *o, struct diag *diag)
+{
+    int rc = S3R_E_RDMA_UNAVAILABLE;
+    struct diag why = {0};
+    unsigned low = o->device.port_low, count = (unsigned)o->device.port_high - low + 1;
+    if (o->port)
+        rc = open_at(o, o->port, &why);
+    if (rc != 0 && low == 0)
+        rc = open_at(o, 0, &why);
+    /* Start anywhere, so that processes that share a range do not all try the same ports. */
+    unsigned start = low ? (unsigned)(random_u64() % count) : 0;
+    for (unsigned i = 0; rc != 0 && low && i < count; i++)
+        rc = open_at(o, (uint16_t)(low + (start + i) % count), &why);
+    if (rc != 0 && low)
+        return diag_fail(diag, S3R_E_RDMA_UNAVAILABLE, "ofi:%s: no port of %u-%u is free: %s",
+                         o->device.named, low, low + count - 1, why.text);
+    if (rc != 0)
+        return diag_fail(diag, rc, "%s", diag_text(&why, rc));
+    rc = ofi_endpoint_name(&o->endpoint, o->name, &o->name_len, diag);
+    if (rc != 0) {
+        ofi_endpoint_cut(&o->endpoint);
+        return rc;
+    }
+    o->has_endpoint = true;
+    if (o->device.is_ip) {
+        struct sockaddr_storage addr = {0};
+        memcpy(&addr, o->name, min_u64(o->name_len, sizeof(addr)));
+        o->port = ofi_address_port(&addr);
+    }
+    return 0;
+}
+
+static void owner_free(struct ofi_owner *o)
+{
+    if (o->has_driver) {
+        pthread_mutex_lock(&o->lock);
+        o->driver_must_end = true;
+        pthread_cond_signal(&o->driver_wake);
+        pthread_mutex_unlock(&o->lock);
+        pthread_join(o->driver, NULL);
+    }
+    ofi_endpoint_close(&o->endpoint);
+    ofi_fabric_close(o->fabric);
+    pthread_cond_destroy(&o->driver_wake);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+}
+
+static int open_device(struct ofi_owner *o, const char *device, const struct sockaddr *local_addr,
+                       struct diag *diag)
+{
+    int rc = ofi_device_parse(device, o->lib->minor, diag, &o->device);
+    if (rc != 0)
+        return rc;
+    struct sockaddr_storage addr = o->device.addr;
+    bool needs_address = o->device.is_ip && !o->device.domain[0];
+    if (needs_address && !o->device.has_addr)
+        ofi_address_pick(local_addr, &addr);
+    rc = ofi_fabric_open(o->lib, &o->device, needs_address ? &addr : NULL, diag, &o->fabric);
+    return rc == 0 ? open_endpoint(o, diag) : rc;
+}
+
+static int owner_open_device(const char *device, const struct sockaddr *local_addr,
+                             struct diag *diag, void **ret_owner)
+{
+    CLEANUP(ofi_signals_restorep) struct ofi_signals signals;
+    ofi_signals_save(&signals);
+    const struct ofi_lib *lib;
+    int rc = ofi_lib_get(diag, &lib);
+    if (rc != 0)
+        return rc;
+    struct ofi_owner *o = calloc(1, sizeof(*o));
+    if (!o)
+        return S3R_E_NOMEM;
+    o->lib = lib;
+    o->pid = getpid();
+    pthread_mutex_init(&o->lock, NULL);
+    pthread_cond_init(&o->driver_wake, NULL);
+    rc = open_device(o, device, local_addr, diag);
+    if (rc != 0) {
+        owner_free(o);
+        return rc;
+    }
+    *ret_owner = o;
+    return 0;
+}
+
+static void owner_close_device(void *owner)
+{
+    struct ofi_owner *o = owner;
+    /* In a forked child libfabric's threads are not there, and its locks may be held for ever. */
+    if (o && o->pid == getpid())
+        owner_free(o);
+}
+
+static int region_add(void *owner, void *ptr, size_t len, struct diag *diag, void **ret_region)
+{
+    bool is_writable;
+    int rc = maps_check(ptr, len, diag, &is_writable);
+    if (rc != 0)
+        return rc;
+    struct ofi_region *region = calloc(1, sizeof(*region));
+    if (!region)
+        return S3R_E_NOMEM;
+    region->ptr = ptr;
+    region->len = len;
+    /* libfabric copies small messages itself: into memory that is not writable that is a fault of
+     * this process, not an error. */
+    region->access = FI_REMOTE_READ | (is_writable ? FI_REMOTE_WRITE : 0);
+    *ret_region = region;
+    return 0;
+}
+
+static void region_remove(void *owner, void *region)
+{
+    free(region);
+}
+
+static int window_register(struct ofi_owner *o, struct ofi_window *w, const struct ofi_region *r,
+                           uint64_t off, uint64_t len, struct diag *diag, struct token *token)
+{
+    int rc = o->has_endpoint ? 0 : open_endpoint(o, diag);
+    if (rc == 0)
+        rc = start_driver(o, diag);
+    token->ofi.key = random_u64();
+    /* Nothing is ever sent to a window of 0 bytes, so there is nothing to register. */
+    if (rc == 0 && len > 0)
+        rc = ofi_memory_open(&o->endpoint, r->ptr + off, len, r->access, token->ofi.key, diag,
+                             &w->mr);
+    if (rc != 0)
+        return rc;
+    if (w->mr) {
+        token->ofi.key = fi_mr_key(w->mr);
+        o->windows_out++;
+        if (o->has_driver)
+            pthread_cond_signal(&o->driver_wake);
+    }
+    memcpy(token->ofi.name, o->name, o->name_len);
+    token->ofi.name_len = o->name_len;
+    return 0;
+}
+
+static int window_open(void *owner, void *region, uint64_t off, uint64_t len, struct diag *diag,
+                       void **ret_window, struct token *ret_token)
+{
+    struct ofi_owner *o = owner;
+    const struct ofi_region *r = region;
+    if (!span_fits(off, len, r->len))
+        return diag_fail(diag, S3R_E_RDMA_BOUNDS,
+                         "%llu bytes at offset %llu do not lie inside %zu registered bytes",
+                         (unsigned long long)len, (unsigned long long)off, r->len);
+    CLEANUP(freep) struct ofi_window *w = calloc(1, sizeof(*w));
+    if (!w)
+        return S3R_E_NOMEM;
+    struct token token = {.scheme = TOKEN_OFI, .size = len};
+    token.addr = o->fabric->is_virtual_addressed ? (uint64_t)(uintptr_t)(r->ptr + off) : 0;
+    memcpy(token.ofi.provider, o->device.named, sizeof(token.ofi.provider));
+    pthread_mutex_lock(&o->lock);
+    int rc = window_register(o, w, r, off, len, diag, &token);
+    pthread_mutex_unlock(&o->lock);
+    if (rc != 0)
+        return rc;
+    *ret_token = token;
+    *ret_window = STEAL(w);
+    return 0;
+}
+
+static void window_settle(void *owner, void *window)
+{
+    ((struct ofi_window *)window)->is_settled = true;
+}
+
+/* With the lock. When it returns, no byte arrives or leaves that was asked for before. */
+static void fence(struct ofi_owner *o)
+{
+    ofi_endpoint_cut(&o->endpoint);
+    o->has_endpoint = false;
+    o->fence_count++;
+    struct diag why = {0};
+    /* A failure here is that of the next window, which tries again. */
+    if (open_endpoint(o, &why) != 0)
+        o->has_endpoint = false;
+}
+
+static int window_withdraw(void *owner, void *window, struct diag *diag)
+{
+    struct ofi_owner *o = owner;
+    struct ofi_window *w = window;
+    pthread_mutex_lock(&o->lock);
+    int rc = w->mr ? fi_close(&w->mr->fid) : 0;
+    bool was_out = w->mr && rc == 0;
+    uint64_t fences_before = o->fence_count;
+    if (was_out) {
+        w->mr = NULL;
+        o->windows_out--;
+    }
+    pthread_mutex_unlock(&o->lock);
+    if (rc != 0)
+        return ofi_fail(diag, S3R_E_BUSY, "closing the window's memory region", rc);
+    /* Where regions belong to the endpoint, the adapter fences when one is closed, and the endpoint
+     * cannot be closed while others are open. */
+    if (!was_out || w->is_settled || o->fabric->is_bound_to_endpoint)
+        return 0;
+    pthread_mutex_lock(&o->lock);
+    if (o->fence_count == fences_before)
+        fence(o);
+    pthread_mutex_unlock(&o->lock);
+    return 0;
+}
+
+static void window_close(void *owner, void *window)
+{
+    free(window);
+}
+
+static void owner_describe_device(void *owner, char *out, size_t size)
+{
+    struct ofi_owner *o = owner;
+    char where[OFI_DOMAIN_MAX + 16];
+    pthread_mutex_lock(&o->lock);
+    struct sockaddr_storage addr = o->fabric->addr;
+    ofi_address_set_port(&addr, o->port);
+    if (o->device.is_ip)
+        ofi_address_print(&addr, where, sizeof(where));
+    else
+        snprintf(where, sizeof(where), "domain %s", o->fabric->info->domain_attr->name);
+    snprintf(out, size, "ofi:%s (libfabric %u.%u, provider %s) at %s: %s, %zu windows out",
+             o->device.named, o->lib->major, o->lib->minor, o->device.provider, where,
+             o->has_endpoint ? "up" : "down", o->windows_out);
+    pthread_mutex_unlock(&o->lock);
+}
+
+const struct owner_ops ofi_owner_ops = {
+    .name = "ofi",
+    .promises = PROVIDER_READS | PROVIDER_ANY_MEMORY | PROVIDER_OWN_KEYS,
+    .open = owner_open_device,
+    .close = owner_close_device,
+    .region_add = region_add,
+    .region_remove = region_remove,
+    .window_open = window_open,
+    .window_settle = window_settle,
+    .window_withdraw = window_withdraw,
+    .window_close = window_close,
+    .describe = owner_describe_device,
+};
