@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "rdma/cma/cma.h"
+#include "rdma/ofi/ofi.h"
 
 #include <string.h>
 
@@ -21,6 +22,7 @@ static const struct {
     const struct owner_ops *owner;
 } providers[] = {
     {&cma_mover_ops, &cma_owner_ops},
+    {&ofi_mover_ops, &ofi_owner_ops},
 };
 
 const struct mover_ops *provider_mover(const char *name)

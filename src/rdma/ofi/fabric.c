@@ -43,6 +43,9 @@ static bool is_usable(const struct fi_info *info, const struct ofi_device *dev,
     if (info->domain_attr->mr_key_size > sizeof(uint64_t) ||
         (info->domain_attr->mr_mode & FI_MR_RAW))
         return false;
+    /* `net` does not look at the domain's name. */
+    if (dev->domain[0] && strcmp(info->domain_attr->name, dev->domain) != 0)
+        return false;
     if (!addr)
         return true;
     struct sockaddr_storage has = {0};
@@ -66,7 +69,7 @@ static int explain_absence(const struct ofi_lib *lib, const struct ofi_device *d
                      "delivery-complete writes%s%s: %s",
                      dev->named, lib->major, lib->minor, dev->provider, where,
                      filter ? "; FI_PROVIDER is " : "", filter ? filter : "",
-                     lib->strerror((int)(err < 0 ? -err : err)));
+                     lib->error_text((int)(err < 0 ? -err : err)));
 }
 
 static int find_info(const struct ofi_lib *lib, const struct ofi_device *dev,
@@ -106,7 +109,9 @@ int ofi_fabric_open(const struct ofi_lib *lib, const struct ofi_device *dev,
     if (rc != 0)
         return rc;
     const struct fi_domain_attr *d = f->info->domain_attr;
-    f->must_drive = d->data_progress != FI_PROGRESS_AUTO || d->control_progress != FI_PROGRESS_AUTO;
+    /* `net` of 1.17 says that it progresses by itself, and does not. */
+    f->must_drive = f->is_software || d->data_progress != FI_PROGRESS_AUTO ||
+                    d->control_progress != FI_PROGRESS_AUTO;
     f->needs_local = (d->mr_mode & FI_MR_LOCAL) != 0;
     f->is_bound_to_endpoint = (d->mr_mode & FI_MR_ENDPOINT) != 0;
     f->owner_chooses_key = (d->mr_mode & FI_MR_PROV_KEY) == 0;
@@ -125,13 +130,44 @@ int ofi_fabric_open(const struct ofi_lib *lib, const struct ofi_device *dev,
     return 0;
 }
 
+int ofi_fabric_clone(const struct ofi_fabric *like, struct diag *diag,
+                     struct ofi_fabric **ret_fabric)
+{
+    CLEANUP(ofi_fabric_closep) struct ofi_fabric *f = calloc(1, sizeof(*f));
+    if (!f)
+        return S3R_E_NOMEM;
+    *f = *like;
+    f->is_clone = true;
+    f->domain = NULL;
+    f->info = f->lib->dupinfo(like->info);
+    if (!f->info)
+        return S3R_E_NOMEM;
+    int rc = fi_domain(f->fabric, f->info, &f->domain, NULL);
+    if (rc != 0)
+        return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, "fi_domain", rc);
+    *ret_fabric = STEAL(f);
+    return 0;
+}
+
+int ofi_fabric_renew(struct ofi_fabric *f, struct diag *diag)
+{
+    if (f->domain)
+        (void)fi_close(&f->domain->fid);
+    f->domain = NULL;
+    int rc = fi_domain(f->fabric, f->info, &f->domain, NULL);
+    if (rc == 0)
+        return 0;
+    f->domain = NULL;
+    return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, "fi_domain", rc);
+}
+
 void ofi_fabric_close(struct ofi_fabric *f)
 {
     if (!f)
         return;
     if (f->domain)
         (void)fi_close(&f->domain->fid);
-    if (f->fabric)
+    if (f->fabric && !f->is_clone)
         (void)fi_close(&f->fabric->fid);
     if (f->info)
         f->lib->freeinfo(f->info);
@@ -143,7 +179,36 @@ void ofi_fabric_closep(struct ofi_fabric **f)
     ofi_fabric_close(*f);
 }
 
-int ofi_endpoint_again(struct ofi_endpoint *e, uint16_t port, struct diag *diag)
+static int open_queue(struct ofi_endpoint *e, struct diag *diag)
+{
+    static const enum fi_wait_obj waits[] = {FI_WAIT_FD, FI_WAIT_UNSPEC, FI_WAIT_NONE};
+    int rc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(waits); i++) {
+        struct fi_cq_attr attr = {.size = QUEUE_SIZE,
+                                  .format = FI_CQ_FORMAT_CONTEXT,
+                                  .wait_obj = waits[i]};
+        e->can_wait = waits[i] != FI_WAIT_NONE;
+        rc = fi_cq_open(e->fabric->domain, &attr, &e->cq, NULL);
+        if (rc == 0)
+            return 0;
+    }
+    e->cq = NULL;
+    return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, "fi_cq_open", rc);
+}
+
+static int fail_at(const struct ofi_fabric *f, uint16_t port, const char *call, int err,
+                   struct diag *diag)
+{
+    char what[OFI_DOMAIN_MAX + 32];
+    struct sockaddr_storage at = f->addr;
+    if (at.ss_family == 0)
+        return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, call, err);
+    ofi_address_set_port(&at, port);
+    ofi_address_print(&at, what, sizeof(what));
+    return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, what, err);
+}
+
+static int open_active(struct ofi_endpoint *e, uint16_t port, struct diag *diag)
 {
     struct ofi_fabric *f = e->fabric;
     struct fi_info *info = f->lib->dupinfo(f->info);
@@ -155,35 +220,14 @@ int ofi_endpoint_again(struct ofi_endpoint *e, uint16_t port, struct diag *diag)
     f->lib->freeinfo(info);
     if (rc != 0) {
         e->ep = NULL;
-        return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, "fi_endpoint", rc);
+        return fail_at(f, port, "fi_endpoint", rc, diag);
     }
     rc = fi_ep_bind(e->ep, &e->av->fid, 0);
     if (rc == 0)
         rc = fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
         rc = fi_enable(e->ep);
-    if (rc == 0)
-        return 0;
-    ofi_endpoint_cut(e);
-    return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, "fi_enable", rc);
-}
-
-static int open_queue(struct ofi_endpoint *e, struct diag *diag)
-{
-    struct fi_cq_attr attr = {.size = QUEUE_SIZE,
-                              .format = FI_CQ_FORMAT_CONTEXT,
-                              .wait_obj = FI_WAIT_UNSPEC};
-    e->can_wait = true;
-    int rc = fi_cq_open(e->fabric->domain, &attr, &e->cq, NULL);
-    if (rc == -FI_ENOSYS) {
-        attr.wait_obj = FI_WAIT_NONE;
-        e->can_wait = false;
-        rc = fi_cq_open(e->fabric->domain, &attr, &e->cq, NULL);
-    }
-    if (rc == 0)
-        return 0;
-    e->cq = NULL;
-    return ofi_fail(diag, S3R_E_RDMA_UNAVAILABLE, "fi_cq_open", rc);
+    return rc == 0 ? 0 : fail_at(f, port, "fi_enable", rc, diag);
 }
 
 int ofi_endpoint_open(struct ofi_fabric *f, uint16_t port, struct diag *diag,
@@ -201,7 +245,7 @@ int ofi_endpoint_open(struct ofi_fabric *f, uint16_t port, struct diag *diag,
         }
     }
     if (rc == 0)
-        rc = ofi_endpoint_again(&e, port, diag);
+        rc = open_active(&e, port, diag);
     if (rc != 0) {
         ofi_endpoint_close(&e);
         return rc;
@@ -210,16 +254,10 @@ int ofi_endpoint_open(struct ofi_fabric *f, uint16_t port, struct diag *diag,
     return 0;
 }
 
-void ofi_endpoint_cut(struct ofi_endpoint *e)
+void ofi_endpoint_close(struct ofi_endpoint *e)
 {
     if (e->ep)
         (void)fi_close(&e->ep->fid);
-    e->ep = NULL;
-}
-
-void ofi_endpoint_close(struct ofi_endpoint *e)
-{
-    ofi_endpoint_cut(e);
     if (e->cq)
         (void)fi_close(&e->cq->fid);
     if (e->av)

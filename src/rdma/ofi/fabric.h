@@ -24,6 +24,7 @@ struct ofi_fabric {
     const struct ofi_lib *lib;
     struct fi_info *info;
     struct fid_fabric *fabric;
+    bool is_clone; /* `fabric` is another's */
     struct fid_domain *domain;
     struct sockaddr_storage addr; /* is_ip devices: the address it is bound to, port 0 */
     bool must_drive;              /* nothing moves unless somebody looks into the queue */
@@ -46,17 +47,20 @@ struct ofi_endpoint {
 int ofi_fabric_open(const struct ofi_lib *lib, const struct ofi_device *dev,
                     const struct sockaddr_storage *addr, struct diag *diag,
                     struct ofi_fabric **ret_fabric) MUST_CHECK;
+/* Another domain on the same address: nothing is shared with what goes on in `like`, which must
+ * outlive it. */
+int ofi_fabric_clone(const struct ofi_fabric *like, struct diag *diag,
+                     struct ofi_fabric **ret_fabric) MUST_CHECK;
+/* Closes the domain, in which nothing is open any more, and opens another in its place. After an
+ * error there is none, and it may be called again. */
+int ofi_fabric_renew(struct ofi_fabric *f, struct diag *diag) MUST_CHECK;
 void ofi_fabric_close(struct ofi_fabric *f);
 void ofi_fabric_closep(struct ofi_fabric **f);
 
 /* `port` 0: any. */
 int ofi_endpoint_open(struct ofi_fabric *f, uint16_t port, struct diag *diag,
                       struct ofi_endpoint *ret_endpoint) MUST_CHECK;
-/* Ends everything that is in flight on it, both ways, before it returns; keeps queue and address
- * vector for another. */
-void ofi_endpoint_cut(struct ofi_endpoint *e);
-int ofi_endpoint_again(struct ofi_endpoint *e, uint16_t port, struct diag *diag) MUST_CHECK;
-/* Takes zeroes and half-opened ones. */
+/* Ends everything that is in flight on it, both ways, before it returns. Takes zeroes. */
 void ofi_endpoint_close(struct ofi_endpoint *e);
 int ofi_endpoint_name(const struct ofi_endpoint *e, uint8_t out[TOKEN_OFI_NAME_LEN_MAX],
                       size_t *ret_len, struct diag *diag) MUST_CHECK;

@@ -25,7 +25,7 @@ static int load(struct diag *diag)
     } rows[] = {
         {"fi_version", &version},          {"fi_getinfo", &loaded.getinfo},
         {"fi_freeinfo", &loaded.freeinfo}, {"fi_dupinfo", &loaded.dupinfo},
-        {"fi_fabric", &loaded.fabric},     {"fi_strerror", &loaded.strerror},
+        {"fi_fabric", &loaded.fabric},     {"fi_strerror", &loaded.error_text},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         void *symbol = dlsym(handle, rows[i].name);
@@ -58,7 +58,7 @@ int ofi_fail(struct diag *diag, int code, const char *what, long err)
 {
     int number = (int)(err < 0 ? -err : err);
     return diag_fail(diag, code, "%s: %s (libfabric error %d)", what,
-                     is_loaded ? loaded.strerror(number) : "?", number);
+                     is_loaded ? loaded.error_text(number) : "?", number);
 }
 
 void ofi_signals_save(struct ofi_signals *s)

@@ -27,7 +27,7 @@ struct ofi_lib {
     void (*freeinfo)(struct fi_info *info);
     struct fi_info *(*dupinfo)(const struct fi_info *info);
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
-    const char *(*strerror)(int err);
+    const char *(*error_text)(int err);
 };
 
 int ofi_lib_get(struct diag *diag, const struct ofi_lib **ret_lib) MUST_CHECK;

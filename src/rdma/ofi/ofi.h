@@ -7,20 +7,26 @@
  * Units:    bytes.
  * Owns:     as provider.h says.
  * Threads:  any; close comes last.
- * Errors:   S3R_E_RDMA_UNAVAILABLE (no libfabric, no such provider, address or domain; the diag
- * says which), _REGISTER, _BOUNDS, _PEER, _TRANSFER, _DEADLINE, S3R_E_CANCELLED. Limits:
- * OFI_WRITERS_IDLE_MAX idle connections to clients, OFI_PIECES_MAX operations of a transfer in
- * flight, each of LIMIT_WINDOW_PIECE_LEN at most.
+ * Errors:   S3R_E_RDMA_UNAVAILABLE (no libfabric, provider, address or domain: the diag says it),
+ *           _REGISTER, _BOUNDS, _PEER, _TRANSFER, _DEADLINE, S3R_E_CANCELLED.
+ * Limits:   OFI_WRITERS_IDLE_MAX idle connections to clients; OFI_PIECES_MAX operations of one
+ *           transfer in flight, of LIMIT_WINDOW_PIECE_LEN at most each.
  *
- * What was tested of libfabric 1.17's `net`, and what the code does about it
- * (tests/unit/test_ofi.c):
+ * What libfabric 1.17 does, and what the code does about it (kept by tests/unit/test_ofi.c):
+ *  - `net` says that it progresses by itself, and does not: a driver thread waits in its queue.
  *  - A key that is not there, a range outside its region, a direction not allowed: the owner drops
  *    that connection, nothing is touched, the writer gets ECANCELED. Each transfer has a connection
- *    of its own while it runs, so a bad one costs nobody else.
- *  - Closing a region does not stop a message that is already being received into it (nor a read
- *    that is being sent out of it). Only closing the owner's endpoint does. So a withdraw closes
- *    the region and then the endpoint, and opens another at the same address and port, which old
- *    tokens reach too; not so after window_settle(), when nothing can be half-way.
+ *    and a domain to itself while it runs, so that a bad one costs nobody else.
+ *  - Closing a region does not stop a message that is already being received into it, nor a read
+ *    that is being sent out of it. Only closing the endpoint does. So a withdraw closes the region
+ *    and then the endpoint, and opens another at the same address and port with the same other
+ *    windows, so that their tokens stay good; not after window_settle(): nothing is half-way then.
+ *  - An endpoint that closes under a half-made connection leaves a pointer to itself in its domain:
+ *    a fence takes the whole domain away.
+ *  - A request to connect may be lost, and a port that refuses is dialled for ever in silence: the
+ *    mover dials anew, and looks by itself whether anybody listens.
+ *  - An answer to a read that is shorter than asked for counts as whole: the mover clears the
+ *    memory beforehand, so that it holds nothing of another client.
  *  - Writes are posted with delivery-complete; a provider that has no such thing is refused. */
 #ifndef S3R_RDMA_OFI_OFI_H
 #define S3R_RDMA_OFI_OFI_H

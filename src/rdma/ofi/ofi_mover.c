@@ -291,7 +291,7 @@ static void writer_give_back(struct ofi_mover *m, struct ofi_writer *w, bool is_
 static int local_memory(struct ofi_mover *m, struct ofi_writer *w, const struct transfer *t,
                         struct diag *diag, struct fid_mr **ret_mr, bool *ret_once)
 {
-    struct ofi_fabric *f = w->endpoint.fabric;
+    struct ofi_fabric *f = w->within;
     struct ofi_memory *reg = t->registration;
     const uint64_t access = FI_WRITE | FI_READ;
     if (!f->needs_local)
@@ -321,7 +321,7 @@ static int transfer_on(struct ofi_mover *m, struct ofi_writer *w, const struct t
     int rc = local_memory(m, w, t, diag, &mr, &is_once);
     if (rc == 0)
         rc = ofi_writer_run(w, t, mr ? fi_mr_desc(mr) : NULL, diag, ret_moved);
-    bool is_bound = is_once && mr && w->endpoint.fabric->is_bound_to_endpoint;
+    bool is_bound = is_once && mr && w->within->is_bound_to_endpoint;
     /* Operations end before the memory that they use goes, unless the memory is the endpoint's:
      * that does not close before its memory. */
     if (is_bound)

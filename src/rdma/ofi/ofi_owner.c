@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
 #include "base/crypto.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "rdma/ofi/fabric.h"
 #include "rdma/ofi/maps.h"
 #include "rdma/ofi/ofi.h"
+#include "rdma/ofi/strays.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,30 +18,37 @@
 
 /* The driver's longest wait: after it, it looks whether windows are still out. */
 #define DRIVE_WAIT_MS 100
+/* It goes on for a while without windows, where that costs nothing: a server that comes late then
+ * learns at once that the key is gone, rather than at its deadline. */
+#define DRIVE_ON_NS (10 * NS_PER_S)
 
-/* There is one endpoint for all windows. A fence closes it and opens another at the same address
- * and port, so that tokens that are out stay good; what was in flight on it ends in an error that
- * the server may retry. `fence_count` lets windows that close at the same time share a fence. */
+/* There is one endpoint for all windows. A fence closes it, with its whole domain, and opens
+ * another at the same address and port with the other windows' keys, so that tokens that are out
+ * stay good; what was in flight ends in an error that the server may retry. The domain goes too
+ * because libfabric 1.17 leaves half-made connections in it that point to the closed endpoint. */
 struct ofi_owner {
     /* fixed after open */
     const struct ofi_lib *lib;
     struct ofi_device device;
-    struct ofi_fabric *fabric;
     pid_t pid;
-    /* lock */
     pthread_mutex_t lock;
+    /* lock; `changed` is signalled at each change of a bool below */
+    pthread_cond_t changed;
+    struct ofi_fabric *fabric; /* the pointer is fixed, its domain is not */
     struct ofi_endpoint endpoint;
     bool has_endpoint;
     uint16_t port;
     uint8_t name[TOKEN_OFI_NAME_LEN_MAX];
     size_t name_len;
-    uint64_t fence_count;
+    bool is_fencing;
+    uint64_t fence_count; /* windows that are withdrawn at the same time share a fence */
+    struct ofi_window *windows;
     size_t windows_out;
+    int64_t last_window_ns; /* when the last one was withdrawn */
     /* The driver: a thread that looks into the queue while windows are out, where the provider
      * moves nothing by itself. */
-    pthread_cond_t driver_wake;
     pthread_t driver;
-    bool has_driver, driver_must_end;
+    bool has_driver, driver_must_end, is_driving;
 };
 
 struct ofi_region {
@@ -49,30 +58,55 @@ struct ofi_region {
 };
 
 struct ofi_window {
-    struct fid_mr *mr; /* NULL: withdrawn, or a window of 0 bytes */
-    bool is_settled;
+    struct ofi_window *next;
+    void *ptr;
+    size_t len;
+    uint64_t access, key;
+    struct fid_mr *mr; /* NULL: a window of 0 bytes, or one that a fence could not open again */
+    bool is_out, is_settled;
 };
+
+static bool may_rest(const struct ofi_owner *o)
+{
+    return o->is_fencing || !o->has_endpoint ||
+           (o->windows_out == 0 &&
+            (!o->endpoint.can_wait || clock_mono_ns() - o->last_window_ns > DRIVE_ON_NS));
+}
 
 static void *drive(void *arg)
 {
     struct ofi_owner *o = arg;
     pthread_mutex_lock(&o->lock);
     while (!o->driver_must_end) {
-        if (o->windows_out == 0) {
-            pthread_cond_wait(&o->driver_wake, &o->lock);
+        if (may_rest(o)) {
+            pthread_cond_wait(&o->changed, &o->lock);
             continue;
         }
+        o->is_driving = true;
         pthread_mutex_unlock(&o->lock);
         struct fi_cq_entry entry;
-        /* The queue outlives every endpoint. Errors in it are those of peers: their business. */
+        /* Errors in the queue are those of peers: their business. */
         if (ofi_endpoint_wait(&o->endpoint, &entry, DRIVE_WAIT_MS) == -FI_EAVAIL) {
             struct fi_cq_err_entry err = {0};
             (void)fi_cq_readerr(o->endpoint.cq, &err, 0);
         }
         pthread_mutex_lock(&o->lock);
+        o->is_driving = false;
+        pthread_cond_broadcast(&o->changed);
     }
     pthread_mutex_unlock(&o->lock);
     return NULL;
+}
+
+/* With the lock, and is_fencing or driver_must_end set: on return the driver is not in the queue.
+ */
+static void stop_driving(struct ofi_owner *o)
+{
+    while (o->is_driving) {
+        if (o->endpoint.can_wait)
+            (void)fi_cq_signal(o->endpoint.cq);
+        pthread_cond_wait(&o->changed, &o->lock);
+    }
 }
 
 /* With the lock. */
@@ -95,9 +129,8 @@ static int start_driver(struct ofi_owner *o, struct diag *diag)
 static int open_at(struct ofi_owner *o, uint16_t port, struct diag *diag)
 {
     diag_clear(diag);
-    if (o->endpoint.cq)
-        return ofi_endpoint_again(&o->endpoint, port, diag);
-    return ofi_endpoint_open(o->fabric, port, diag, &o->endpoint);
+    int rc = o->fabric->domain ? 0 : ofi_fabric_renew(o->fabric, diag);
+    return rc == 0 ? ofi_endpoint_open(o->fabric, port, diag, &o->endpoint) : rc;
 }
 
 /* With the lock (or before anybody else has the owner). At the port it had, else one of the
@@ -122,7 +155,7 @@ static int open_endpoint(struct ofi_owner *o, struct diag *diag)
         return diag_fail(diag, rc, "%s", diag_text(&why, rc));
     rc = ofi_endpoint_name(&o->endpoint, o->name, &o->name_len, diag);
     if (rc != 0) {
-        ofi_endpoint_cut(&o->endpoint);
+        ofi_endpoint_close(&o->endpoint);
         return rc;
     }
     o->has_endpoint = true;
@@ -134,18 +167,37 @@ static int open_endpoint(struct ofi_owner *o, struct diag *diag)
     return 0;
 }
 
+/* Nobody drives. Windows' regions are closed. */
+static void close_endpoint(struct ofi_owner *o)
+{
+    struct strays strays = {0};
+    struct sockaddr_storage at = {0};
+    if (o->has_endpoint && o->device.is_ip) {
+        memcpy(&at, o->name, min_u64(o->name_len, sizeof(at)));
+        strays_cut(&at, &strays);
+    }
+    o->has_endpoint = false;
+    ofi_endpoint_close(&o->endpoint);
+    if (o->fabric && o->fabric->domain) {
+        (void)fi_close(&o->fabric->domain->fid);
+        o->fabric->domain = NULL;
+    }
+    strays_close(&strays);
+}
+
 static void owner_free(struct ofi_owner *o)
 {
     if (o->has_driver) {
         pthread_mutex_lock(&o->lock);
         o->driver_must_end = true;
-        pthread_cond_signal(&o->driver_wake);
+        pthread_cond_broadcast(&o->changed);
+        stop_driving(o);
         pthread_mutex_unlock(&o->lock);
         pthread_join(o->driver, NULL);
     }
-    ofi_endpoint_close(&o->endpoint);
+    close_endpoint(o);
     ofi_fabric_close(o->fabric);
-    pthread_cond_destroy(&o->driver_wake);
+    pthread_cond_destroy(&o->changed);
     pthread_mutex_destroy(&o->lock);
     free(o);
 }
@@ -179,7 +231,7 @@ static int owner_open_device(const char *device, const struct sockaddr *local_ad
     o->lib = lib;
     o->pid = getpid();
     pthread_mutex_init(&o->lock, NULL);
-    pthread_cond_init(&o->driver_wake, NULL);
+    pthread_cond_init(&o->changed, NULL);
     rc = open_device(o, device, local_addr, diag);
     if (rc != 0) {
         owner_free(o);
@@ -220,27 +272,37 @@ static void region_remove(void *owner, void *region)
     free(region);
 }
 
-static int window_register(struct ofi_owner *o, struct ofi_window *w, const struct ofi_region *r,
-                           uint64_t off, uint64_t len, struct diag *diag, struct token *token)
+/* With the lock: waits until no fence is going on. */
+static void await_fence(struct ofi_owner *o)
 {
+    while (o->is_fencing)
+        pthread_cond_wait(&o->changed, &o->lock);
+}
+
+/* With the lock. */
+static int window_register(struct ofi_owner *o, struct ofi_window *w, struct diag *diag,
+                           struct token *token)
+{
+    await_fence(o);
     int rc = o->has_endpoint ? 0 : open_endpoint(o, diag);
     if (rc == 0)
         rc = start_driver(o, diag);
-    token->ofi.key = random_u64();
+    w->key = random_u64();
     /* Nothing is ever sent to a window of 0 bytes, so there is nothing to register. */
-    if (rc == 0 && len > 0)
-        rc = ofi_memory_open(&o->endpoint, r->ptr + off, len, r->access, token->ofi.key, diag,
-                             &w->mr);
+    if (rc == 0 && w->len > 0)
+        rc = ofi_memory_open(&o->endpoint, w->ptr, w->len, w->access, w->key, diag, &w->mr);
     if (rc != 0)
         return rc;
-    if (w->mr) {
-        token->ofi.key = fi_mr_key(w->mr);
-        o->windows_out++;
-        if (o->has_driver)
-            pthread_cond_signal(&o->driver_wake);
-    }
-    memcpy(token->ofi.name, o->name, o->name_len);
+    if (w->mr)
+        w->key = fi_mr_key(w->mr);
+    w->is_out = true;
+    w->next = o->windows;
+    o->windows = w;
+    o->windows_out++;
+    pthread_cond_broadcast(&o->changed);
+    token->ofi.key = w->key;
     token->ofi.name_len = o->name_len;
+    memcpy(token->ofi.name, o->name, o->name_len);
     return 0;
 }
 
@@ -256,11 +318,14 @@ static int window_open(void *owner, void *region, uint64_t off, uint64_t len, st
     CLEANUP(freep) struct ofi_window *w = calloc(1, sizeof(*w));
     if (!w)
         return S3R_E_NOMEM;
+    w->ptr = r->ptr + off;
+    w->len = (size_t)len;
+    w->access = r->access;
     struct token token = {.scheme = TOKEN_OFI, .size = len};
-    token.addr = o->fabric->is_virtual_addressed ? (uint64_t)(uintptr_t)(r->ptr + off) : 0;
+    token.addr = o->fabric->is_virtual_addressed ? (uint64_t)(uintptr_t)w->ptr : 0;
     memcpy(token.ofi.provider, o->device.named, sizeof(token.ofi.provider));
     pthread_mutex_lock(&o->lock);
-    int rc = window_register(o, w, r, off, len, diag, &token);
+    int rc = window_register(o, w, diag, &token);
     pthread_mutex_unlock(&o->lock);
     if (rc != 0)
         return rc;
@@ -277,13 +342,38 @@ static void window_settle(void *owner, void *window)
 /* With the lock. When it returns, no byte arrives or leaves that was asked for before. */
 static void fence(struct ofi_owner *o)
 {
-    ofi_endpoint_cut(&o->endpoint);
-    o->has_endpoint = false;
+    o->is_fencing = true;
+    stop_driving(o);
+    for (struct ofi_window *w = o->windows; w; w = w->next) {
+        if (w->mr)
+            (void)fi_close(&w->mr->fid);
+        w->mr = NULL;
+    }
+    close_endpoint(o);
     o->fence_count++;
     struct diag why = {0};
-    /* A failure here is that of the next window, which tries again. */
-    if (open_endpoint(o, &why) != 0)
-        o->has_endpoint = false;
+    /* A failure here is that of the windows that are out, and the next one tries again. */
+    bool is_open = open_endpoint(o, &why) == 0;
+    for (struct ofi_window *w = o->windows; w && is_open; w = w->next)
+        if (w->len > 0 &&
+            ofi_memory_open(&o->endpoint, w->ptr, w->len, w->access, w->key, &why, &w->mr) != 0)
+            w->mr = NULL;
+    if (why.text[0])
+        log_warn("ofi:%s: after a fence: %s", o->device.named, why.text);
+    o->is_fencing = false;
+    pthread_cond_broadcast(&o->changed);
+}
+
+/* With the lock. */
+static void window_unlink(struct ofi_owner *o, struct ofi_window *w)
+{
+    struct ofi_window **at = &o->windows;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    w->is_out = false;
+    o->windows_out--;
+    o->last_window_ns = clock_mono_ns();
 }
 
 static int window_withdraw(void *owner, void *window, struct diag *diag)
@@ -291,22 +381,24 @@ static int window_withdraw(void *owner, void *window, struct diag *diag)
     struct ofi_owner *o = owner;
     struct ofi_window *w = window;
     pthread_mutex_lock(&o->lock);
+    await_fence(o);
     int rc = w->mr ? fi_close(&w->mr->fid) : 0;
-    bool was_out = w->mr && rc == 0;
-    uint64_t fences_before = o->fence_count;
-    if (was_out) {
+    bool must_fence = w->is_out && !w->is_settled && w->len > 0 && o->fabric->is_software;
+    if (rc == 0) {
         w->mr = NULL;
-        o->windows_out--;
+        if (w->is_out)
+            window_unlink(o, w);
     }
+    uint64_t fences = o->fence_count;
     pthread_mutex_unlock(&o->lock);
     if (rc != 0)
         return ofi_fail(diag, S3R_E_BUSY, "closing the window's memory region", rc);
-    /* Where regions belong to the endpoint, the adapter fences when one is closed, and the endpoint
-     * cannot be closed while others are open. */
-    if (!was_out || w->is_settled || o->fabric->is_bound_to_endpoint)
+    /* An adapter fences by itself when a region is closed. */
+    if (!must_fence)
         return 0;
     pthread_mutex_lock(&o->lock);
-    if (o->fence_count == fences_before)
+    await_fence(o);
+    if (o->fence_count == fences)
         fence(o);
     pthread_mutex_unlock(&o->lock);
     return 0;

@@ -18,6 +18,9 @@
 /* How long a connection may take before it is asked whether anybody is there: libfabric dials a
  * port that refuses again and again and never says so. */
 #define PROBE_AFTER_NS (3 * NS_PER_MS)
+/* An owner's libfabric may lose a request to connect when another connection ends at that moment. A
+ * connection that takes this long is asked for anew (after twice as long the next time). */
+#define REDIAL_NS (30 * NS_PER_MS)
 #define CONNECT_SLEEP_MIN_NS (20 * 1000)
 #define CONNECT_SLEEP_MAX_NS (1 * NS_PER_MS)
 /* Reads over a software wire: see post_piece(). Small, so that clearing stays inside the cache. */
@@ -32,9 +35,30 @@ struct run {
     size_t piece_len, posted, done;
     unsigned in_flight;
     int64_t connecting_since_ns; /* 0: connected */
-    int64_t sleep_ns, cancel_look_ns;
+    int64_t sleep_ns, redial_at_ns, redial_ns;
     int probe_fd;
 };
+
+static void hang_up(struct ofi_writer *w)
+{
+    ofi_endpoint_close(&w->endpoint);
+    ofi_fabric_close(w->own);
+    w->own = NULL;
+}
+
+static int dial(struct ofi_writer *w, struct diag *diag)
+{
+    int rc = w->within->needs_local ? 0 : ofi_fabric_clone(w->within, diag, &w->own);
+    if (rc == 0)
+        rc = ofi_endpoint_open(w->own ? w->own : w->within, 0, diag, &w->endpoint);
+    if (rc != 0)
+        return rc;
+    /* The whole array, zero behind the name, because a provider reads as much as its own names
+     * have. */
+    int n = fi_av_insert(w->endpoint.av, w->name, 1, &w->peer, 0, NULL);
+    return n == 1 ? 0
+                  : ofi_fail(diag, S3R_E_RDMA_PEER, "fi_av_insert", n < 0 ? n : FI_EADDRNOTAVAIL);
+}
 
 int ofi_writer_open(struct ofi_fabric *f, const struct token_ofi *to, struct diag *diag,
                     struct ofi_writer **ret_writer)
@@ -42,16 +66,10 @@ int ofi_writer_open(struct ofi_fabric *f, const struct token_ofi *to, struct dia
     struct ofi_writer *w = calloc(1, sizeof(*w));
     if (!w)
         return S3R_E_NOMEM;
-    int rc = ofi_endpoint_open(f, 0, diag, &w->endpoint);
-    if (rc == 0) {
-        memcpy(w->name, to->name, to->name_len);
-        w->name_len = to->name_len;
-        /* The whole array, zero behind the name, because a provider reads as much as its own
-         * names have. */
-        int n = fi_av_insert(w->endpoint.av, w->name, 1, &w->peer, 0, NULL);
-        if (n != 1)
-            rc = ofi_fail(diag, S3R_E_RDMA_PEER, "fi_av_insert", n < 0 ? n : FI_EADDRNOTAVAIL);
-    }
+    w->within = f;
+    memcpy(w->name, to->name, to->name_len);
+    w->name_len = to->name_len;
+    int rc = dial(w, diag);
     if (rc != 0) {
         ofi_writer_close(w);
         return rc;
@@ -64,7 +82,7 @@ void ofi_writer_close(struct ofi_writer *w)
 {
     if (!w)
         return;
-    ofi_endpoint_close(&w->endpoint);
+    hang_up(w);
     free(w);
 }
 
@@ -129,7 +147,7 @@ static long post_piece(struct run *r, struct ofi_piece *p, size_t len)
  * the client did not send must then not be what the memory held before: that was another's. */
 static void clear_piece(const struct run *r, size_t len)
 {
-    if (r->t->direction == TRANSFER_READ && r->w->endpoint.fabric->is_software)
+    if (r->t->direction == TRANSFER_READ && r->w->within->is_software)
         memset((char *)r->t->local + r->posted, 0, len);
 }
 
@@ -153,8 +171,10 @@ static int post_pieces(struct run *r)
             clear_piece(r, len);
         long err = post_piece(r, p, len);
         if (err == -FI_EAGAIN) {
-            if (r->in_flight == 0 && !r->connecting_since_ns)
+            if (r->in_flight == 0 && !r->connecting_since_ns) {
                 r->connecting_since_ns = clock_mono_ns();
+                r->redial_at_ns = r->connecting_since_ns + r->redial_ns;
+            }
             return 0;
         }
         if (err != 0)
@@ -227,11 +247,17 @@ static int await_connection(struct run *r)
 {
     struct fi_cq_entry entry;
     int rc = take_completion(r, fi_cq_read(r->w->endpoint.cq, &entry, 1), &entry);
-    bool is_ip = r->w->endpoint.fabric->addr.ss_family != 0;
+    bool is_ip = r->w->within->addr.ss_family != 0;
     if (rc == 0 && is_ip && clock_mono_ns() - r->connecting_since_ns >= PROBE_AFTER_NS)
         rc = probe(r);
+    if (rc == 0 && r->w->own && clock_mono_ns() >= r->redial_at_ns) {
+        hang_up(r->w);
+        rc = dial(r->w, r->diag);
+        r->redial_ns *= 2;
+        r->redial_at_ns = clock_mono_ns() + r->redial_ns;
+    }
     if (rc != 0)
-        return rc;
+        return rc == S3R_E_RDMA_UNAVAILABLE ? S3R_E_RDMA_TRANSFER : rc;
     nanosleep(&(struct timespec){.tv_nsec = r->sleep_ns}, NULL);
     r->sleep_ns = r->sleep_ns * 2 > CONNECT_SLEEP_MAX_NS ? CONNECT_SLEEP_MAX_NS : r->sleep_ns * 2;
     return 0;
@@ -240,13 +266,16 @@ static int await_connection(struct run *r)
 int ofi_writer_run(struct ofi_writer *w, const struct transfer *t, void *desc, struct diag *diag,
                    uint64_t *ret_moved)
 {
-    struct ofi_fabric *f = w->endpoint.fabric;
+    const struct ofi_fabric *f = w->within;
     struct run r = {.w = w, .t = t, .desc = desc, .diag = diag, .probe_fd = -1};
     r.sleep_ns = CONNECT_SLEEP_MIN_NS;
+    r.redial_ns = REDIAL_NS;
     r.piece_len = (size_t)min_u64(LIMIT_WINDOW_PIECE_LEN, f->info->ep_attr->max_msg_size);
     if (t->direction == TRANSFER_READ && f->is_software)
         r.piece_len = (size_t)min_u64(r.piece_len, CLEARED_PIECE_LEN);
-    int rc = 0;
+    /* Sees that the peer closed an idle connection, so that a new one is made. */
+    struct fi_cq_entry entry;
+    int rc = take_completion(&r, fi_cq_read(w->endpoint.cq, &entry, 1), &entry);
     while (rc == 0 && r.done < t->len) {
         rc = stop_reason(&r);
         if (rc == 0)

@@ -4,7 +4,7 @@
  *           there at all.
  * Not here: which writer a transfer gets, and for how long they are kept (ofi_mover.c).
  * Units:    bytes, nanoseconds.
- * Owns:     its endpoint; the fabric is the mover's.
+ * Owns:     its endpoint; the fabric that it was opened in is the mover's.
  * Threads:  owner: one transfer at a time has a writer to itself.
  * Errors:   S3R_E_RDMA_PEER (refused, gone, or the key is not there), _TRANSFER, _DEADLINE,
  *           S3R_E_CANCELLED. After any error the writer is only good for ofi_writer_close(), and
@@ -22,7 +22,9 @@ struct ofi_piece {
 };
 
 struct ofi_writer {
-    struct ofi_writer *next; /* in the mover's list of idle ones */
+    struct ofi_writer *next;   /* in the mover's list of idle ones */
+    struct ofi_fabric *within; /* what it was opened in */
+    struct ofi_fabric *own;    /* the endpoint's domain, where it has one to itself */
     struct ofi_endpoint endpoint;
     fi_addr_t peer;
     uint8_t name[TOKEN_OFI_NAME_LEN_MAX];
@@ -30,6 +32,8 @@ struct ofi_writer {
     struct ofi_piece pieces[OFI_PIECES_MAX];
 };
 
+/* Where local memory needs no registration, the writer gets a domain of its own inside `f`: no lock
+ * and no progress is then shared with other clients. */
 int ofi_writer_open(struct ofi_fabric *f, const struct token_ofi *to, struct diag *diag,
                     struct ofi_writer **ret_writer) MUST_CHECK;
 /* Ends what is in flight. */

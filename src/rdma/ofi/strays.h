@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* strays.h - the sockets at an endpoint's address, where closing them is not enough.
+ * Does:     shuts down a listener and what it accepted, for a forked child too that has a copy of
+ *           them (it would keep the port and go on accepting); closes what libfabric forgets:
+ *           `net` of 1.17 leaves open, when it closes an endpoint, whoever has connected and not
+ *           yet introduced itself.
+ * Not here: anything about a socket that libfabric did close: numbers are taken anew at once, so a
+ *           socket is known by its inode.
+ * Units:    none.
+ * Owns:     struct strays its list, until strays_close().
+ * Threads:  any. While the listener is open no other socket of this host gets its port, so what is
+ *           found was accepted by it.
+ * Errors:   none; without /proc or memory strays stay open.
+ * Limits:   none. */
+#ifndef S3R_RDMA_OFI_STRAYS_H
+#define S3R_RDMA_OFI_STRAYS_H
+
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct stray {
+    int fd;
+    ino_t inode;
+};
+
+struct strays {
+    struct stray *list;
+    size_t count, cap;
+};
+
+/* Finds and shuts down. Call it while the listener is open and nobody drives it. */
+void strays_cut(const struct sockaddr_storage *listener, struct strays *ret_strays);
+/* Call it after the endpoint was closed. Leaves the list empty. */
+void strays_close(struct strays *s);
+
+#endif

@@ -1,0 +1,1033 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cm.h"
+
+#include "../helpers/ofi_peer.h"
+
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/limits.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEVICE "tcp@127.0.0.1"
+
+/* An owner of this process with one region of guarded memory. */
+struct side {
+    void *owner, *region;
+    struct guarded memory;
+};
+
+struct out {
+    void *window;
+    struct token token;
+};
+
+static struct side side_open(const char *device, size_t len, int fill)
+{
+    struct side s = {.memory = guarded_new(len, fill)};
+    struct diag diag = {0};
+    int rc = ofi_owner_ops.open(device, NULL, &diag, &s.owner);
+    if (rc != 0)
+        fail_msg("%s: %s", device, diag.text);
+    assert_int_equal(ofi_owner_ops.region_add(s.owner, s.memory.bytes, len, &diag, &s.region), 0);
+    return s;
+}
+
+static void side_close(struct side *s)
+{
+    ofi_owner_ops.region_remove(s->owner, s->region);
+    ofi_owner_ops.close(s->owner);
+    guarded_free(&s->memory);
+}
+
+static struct out window_new(struct side *s, size_t off, size_t len)
+{
+    struct out o = {0};
+    struct diag diag = {0};
+    int rc = ofi_owner_ops.window_open(s->owner, s->region, off, len, &diag, &o.window, &o.token);
+    if (rc != 0)
+        fail_msg("window_open: %s", diag_text(&diag, rc));
+    assert_int_equal(o.token.size, len);
+    return o;
+}
+
+static void window_end(struct side *s, struct out *o, bool is_settled)
+{
+    struct diag diag = {0};
+    if (is_settled)
+        ofi_owner_ops.window_settle(s->owner, o->window);
+    assert_int_equal(ofi_owner_ops.window_withdraw(s->owner, o->window, &diag), 0);
+    ofi_owner_ops.window_close(s->owner, o->window);
+    o->window = NULL;
+}
+
+static void *mover_new(void)
+{
+    void *m = NULL;
+    struct diag diag = {0};
+    int rc = ofi_mover_ops.open("tcp", &diag, &m);
+    if (rc != 0)
+        fail_msg("mover: %s", diag.text);
+    return m;
+}
+
+static int move(void *mover, enum transfer_direction direction, const struct token *token,
+                uint64_t off, void *local, size_t len, int deadline_ms)
+{
+    struct transfer t = {.direction = direction,
+                         .token = token,
+                         .window_off = off,
+                         .local = local,
+                         .len = len,
+                         .deadline_ns = clock_mono_ns() + deadline_ms * NS_PER_MS};
+    uint64_t moved = 0;
+    struct diag diag = {0};
+    int rc = ofi_mover_ops.transfer(mover, &t, &diag, &moved);
+    if (rc == 0)
+        assert_int_equal(moved, len);
+    else
+        assert_true(moved <= len && diag_text(&diag, rc)[0]);
+    return rc;
+}
+
+static void assert_fill(const unsigned char *p, size_t len, int fill)
+{
+    for (size_t i = 0; i < len; i++)
+        if (p[i] != (unsigned char)fill)
+            fail_msg("byte %zu was touched", i);
+}
+
+static size_t count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    size_t n = 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* The peers of one test, ended whatever the test does. */
+static struct peer peers[3];
+
+static int peers_start(void **state)
+{
+    memset(peers, 0, sizeof(peers));
+    return 0;
+}
+
+static int peers_end(void **state)
+{
+    for (size_t i = 0; i < ARRAY_LEN(peers); i++)
+        peer_stop(&peers[i]);
+    return 0;
+}
+
+static void expect(const char *answer, const char *begins)
+{
+    if (strncmp(answer, begins, strlen(begins)) != 0)
+        fail_msg("answer '%s' instead of '%s'", answer, begins);
+}
+
+static void peer_owner(struct peer *p, size_t len, unsigned seed)
+{
+    *p = peer_start();
+    expect(peer_ask(p, "owner " DEVICE), "ok");
+    expect(peer_ask(p, "memory %zu %u", len, seed), "ok");
+}
+
+static const size_t sizes[] = {0,       1,       7,       4095,    4096,     65537,   1048576,
+                               8388607, 8388608, 8388609, 8388611, 67108863, 67108864};
+
+static void every_byte_arrives_both_ways_at_every_size(void **state)
+{
+    size_t max = 64 * MIB + 3;
+    peer_owner(&peers[0], max, 1);
+    void *m = mover_new();
+    struct guarded local = guarded_new(max, 0);
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        size_t len = sizes[i], off = i % 3;
+        struct token t;
+        peer_token(&peers[0], 0, off, len, &t);
+        unsigned char *at = local.bytes + (max - len) / 2;
+        pattern_fill(at, len, (unsigned)i + 10);
+        assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, at, len, 20000), 0);
+        expect(peer_ask(&peers[0], "check %zu %zu %zu", off, len, i + 10), "-1");
+        memset(local.bytes, 0, max);
+        assert_int_equal(move(m, TRANSFER_READ, &t, 0, at, len, 20000), 0);
+        assert_int_equal(pattern_differs(at, len, (unsigned)i + 10), -1);
+        assert_fill(local.bytes, (size_t)(at - local.bytes), 0);
+        assert_fill(at + len, max - len - (size_t)(at - local.bytes), 0);
+        expect(peer_ask(&peers[0], "settle 0"), "ok");
+    }
+    ofi_mover_ops.close(m);
+    guarded_free(&local);
+}
+
+static void parts_of_windows_land_where_they_belong(void **state)
+{
+    struct side s = side_open(DEVICE, 1 * MIB, 0xAA);
+    void *m = mover_new();
+    unsigned char source[1000];
+    pattern_fill(source, sizeof(source), 3);
+    struct out outs[64];
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        outs[i] = window_new(&s, i * 10000 + i, 5000);
+    for (size_t i = ARRAY_LEN(outs); i-- > 0;)
+        assert_int_equal(move(m, TRANSFER_WRITE, &outs[i].token, i * 60, source, sizeof(source),
+                              5000),
+                         0);
+    size_t clean_from = 0;
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++) {
+        size_t at = i * 10000 + i + i * 60;
+        assert_fill(s.memory.bytes + clean_from, at - clean_from, 0xAA);
+        assert_int_equal(pattern_differs(s.memory.bytes + at, sizeof(source), 3), -1);
+        clean_from = at + sizeof(source);
+        window_end(&s, &outs[i], true);
+    }
+    assert_fill(s.memory.bytes + clean_from, s.memory.len - clean_from, 0xAA);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+static void a_range_outside_the_window_is_refused_before_anything_moves(void **state)
+{
+    struct side s = side_open(DEVICE, 65536, 0x11);
+    void *m = mover_new();
+    unsigned char source[8192] = {0};
+    struct out o = window_new(&s, 8192, 8192);
+    const struct {
+        uint64_t off;
+        size_t len;
+    } bad[] = {{0, 8193}, {8192, 1}, {8191, 2}, {UINT64_MAX, 1}, {UINT64_MAX - 1, 8192}};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_int_equal(move(m, TRANSFER_WRITE, &o.token, bad[i].off, source, bad[i].len, 5000),
+                         S3R_E_RDMA_BOUNDS);
+    struct token wraps = o.token;
+    wraps.addr = UINT64_MAX - 100;
+    assert_int_equal(move(m, TRANSFER_WRITE, &wraps, 0, source, 8192, 5000), S3R_E_RDMA_BOUNDS);
+    assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 8192, source, 0, 5000), 0);
+    assert_fill(s.memory.bytes, s.memory.len, 0x11);
+    window_end(&s, &o, true);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+/* What a client can write into a token that it was not given. */
+static void forge(struct token *t, int how)
+{
+    switch (how) {
+    case 0:
+        t->ofi.key ^= 1;
+        break;
+    case 1:
+        t->size += 4096;
+        break;
+    case 2:
+        t->addr += 4096;
+        break;
+    case 3:
+        t->addr -= 4096;
+        t->size += 4096;
+        break;
+    default:
+        t->ofi.key = 0;
+    }
+}
+
+struct steady {
+    void *mover;
+    struct token token;
+    unsigned char *source;
+    size_t len;
+    bool must_end;
+    unsigned transfers, failures;
+    int64_t longest_ns;
+};
+
+static void *steady_run(void *arg)
+{
+    struct steady *s = arg;
+    while (!__atomic_load_n(&s->must_end, __ATOMIC_ACQUIRE)) {
+        int64_t began = clock_mono_ns();
+        if (move(s->mover, s->transfers % 2 ? TRANSFER_READ : TRANSFER_WRITE, &s->token, 0,
+                 s->source, s->len, 5000) != 0 ||
+            pattern_differs(s->source, s->len, 9) != -1)
+            s->failures++;
+        s->transfers++;
+        int64_t took = clock_mono_ns() - began;
+        s->longest_ns = took > s->longest_ns ? took : s->longest_ns;
+    }
+    return NULL;
+}
+
+static pthread_t steady_start(struct steady *s, void *mover, const struct token *t, size_t len)
+{
+    *s = (struct steady){.mover = mover, .token = *t, .len = len, .source = malloc(len)};
+    pattern_fill(s->source, len, 9);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, steady_run, s), 0);
+    return thread;
+}
+
+static void steady_end(struct steady *s, pthread_t thread, int64_t longest_ms)
+{
+    __atomic_store_n(&s->must_end, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    free(s->source);
+    assert_int_equal(s->failures, 0);
+    assert_true(s->transfers > 3);
+    if (s->longest_ns > longest_ms * NS_PER_MS)
+        fail_msg("the longest of %u took %lld ms", s->transfers,
+                 (long long)(s->longest_ns / NS_PER_MS));
+}
+
+static void forged_tokens_touch_nothing_and_cost_nobody_else(void **state)
+{
+    struct side s = side_open(DEVICE, 65536, 0x22);
+    peer_owner(&peers[0], 65536, 9);
+    void *m = mover_new();
+    struct token other;
+    peer_token(&peers[0], 0, 0, 65536, &other);
+    struct steady steady;
+    pthread_t thread = steady_start(&steady, m, &other, 65536);
+    unsigned char source[16384];
+    memset(source, 0x99, sizeof(source));
+    for (int i = 0; i < 200; i++) {
+        struct out o = window_new(&s, 16384, 8192);
+        struct token t = o.token;
+        forge(&t, i % 5);
+        /* Shifted ones reach past the end or before the start; a part that lies inside is not
+         * asked for. */
+        uint64_t off = i % 5 == 1 || i % 5 == 2 ? 4096 : 0;
+        enum transfer_direction way = i % 2 ? TRANSFER_WRITE : TRANSFER_READ;
+        int rc = move(m, way, &t, off, source, i % 5 == 2 ? 4096 : 8192, 5000);
+        /* Before the start, the sum of address and size wraps. */
+        if (rc != (i % 5 == 3 ? S3R_E_RDMA_BOUNDS : S3R_E_RDMA_PEER))
+            fail_msg("forgery %d: %s", i % 5, error_name(rc));
+        /* The window itself is as good as before. */
+        if (i % 10 == 0)
+            assert_int_equal(move(m, TRANSFER_READ, &o.token, 0, source, 100, 5000), 0);
+        memset(source, 0x99, sizeof(source));
+        window_end(&s, &o, true);
+    }
+    assert_fill(s.memory.bytes, s.memory.len, 0x22);
+    steady_end(&steady, thread, 1000);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+static void nothing_lands_in_a_withdrawn_window(void **state)
+{
+    for (int is_settled = 0; is_settled < 2; is_settled++) {
+        struct side s = side_open(DEVICE, 65536, 0x33);
+        void *m = mover_new();
+        unsigned char source[65536];
+        memset(source, 0x99, sizeof(source));
+        struct out kept = window_new(&s, 32768, 32768);
+        for (int i = 0; i < 20; i++) {
+            struct out o = window_new(&s, 0, 32768);
+            struct token t = o.token;
+            assert_int_equal(move(m, TRANSFER_READ, &t, 0, source, 100, 5000), 0);
+            window_end(&s, &o, is_settled);
+            assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, source, 32768, 5000), S3R_E_RDMA_PEER);
+            assert_int_equal(move(m, TRANSFER_READ, &t, 0, source, 32768, 5000), S3R_E_RDMA_PEER);
+            assert_fill(s.memory.bytes, s.memory.len, 0x33);
+            /* A window that was out all the while is as good as before, fence or not. */
+            assert_int_equal(move(m, TRANSFER_READ, &kept.token, 0, source, 32768, 5000), 0);
+            assert_fill(source, 32768, 0x33);
+        }
+        window_end(&s, &kept, true);
+        ofi_mover_ops.close(m);
+        side_close(&s);
+    }
+}
+
+/* Waits until byte `at` is no longer `fill`: a peer is writing. */
+static void await_arrival(const unsigned char *bytes, size_t at, int fill)
+{
+    int64_t until = clock_mono_ns() + 5 * NS_PER_S;
+    while (((const volatile unsigned char *)bytes)[at] == (unsigned char)fill)
+        assert_true(clock_mono_ns() < until);
+}
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * NS_PER_MS}, NULL);
+}
+
+/* A peer that writes 64 MiB is stopped in the middle, the window withdrawn, the peer continued.
+ * Returns how many bytes changed after the withdraw. */
+static size_t stopped_writer(struct side *s, bool is_settled, const char *expected)
+{
+    size_t len = s->memory.len;
+    char hex[2 * sizeof(struct token) + 1];
+    CLEANUP(freep) unsigned char *then = malloc(len);
+    memset(s->memory.bytes, 0x44, len);
+    struct out o = window_new(s, 0, len);
+    token_to_hex(&o.token, hex);
+    peer_send(&peers[0], "move w 0 %zu 5 5000 %s", len, hex);
+    await_arrival(s->memory.bytes, 10 * MIB + 12345, 0x44);
+    kill(peers[0].pid, SIGSTOP);
+    assert_int_equal(s->memory.bytes[len - 1], 0x44);
+    window_end(s, &o, is_settled);
+    memcpy(then, s->memory.bytes, len);
+    pause_ms(20);
+    kill(peers[0].pid, SIGCONT);
+    expect(peer_answer(&peers[0]), expected);
+    pause_ms(20);
+    size_t changed = 0;
+    for (size_t i = 0; i < len; i++)
+        changed += then[i] != s->memory.bytes[i];
+    return changed;
+}
+
+static void a_writer_stopped_in_the_middle_lands_nothing_after_the_withdraw(void **state)
+{
+    struct side s = side_open(DEVICE, 64 * MIB, 0x44);
+    peers[0] = peer_start();
+    expect(peer_ask(&peers[0], "mover tcp"), "ok");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(stopped_writer(&s, false, "RDMA_PEER"), 0);
+    /* And the same peer can write again at once. */
+    struct out o = window_new(&s, 0, s.memory.len);
+    char hex[2 * sizeof(struct token) + 1];
+    token_to_hex(&o.token, hex);
+    expect(peer_ask(&peers[0], "move w 0 %zu 6 5000 %s", s.memory.len, hex), "ok");
+    assert_int_equal(pattern_differs(s.memory.bytes, s.memory.len, 6), -1);
+    window_end(&s, &o, true);
+    side_close(&s);
+}
+
+/* Why a withdraw closes the endpoint: if this ever fails, libfabric learnt to fence, and a withdraw
+ * may become cheaper. */
+static void closing_a_region_alone_does_not_stop_a_message_half_received(void **state)
+{
+    struct side s = side_open(DEVICE, 64 * MIB, 0x44);
+    peers[0] = peer_start();
+    expect(peer_ask(&peers[0], "mover tcp"), "ok");
+    assert_true(stopped_writer(&s, true, "RDMA_PEER") > 0);
+    side_close(&s);
+}
+
+#define SECRET 0xBB
+
+/* A peer that reads 64 MiB is stopped after a while, the window withdrawn, the memory given back
+ * and used for something else, the peer continued. Returns what it says of the secret, or NULL when
+ * it was not in the middle. */
+static const char *stopped_reader(int after_ms)
+{
+    struct side s = side_open(DEVICE, 64 * MIB, 0x55);
+    char hex[2 * sizeof(struct token) + 1];
+    struct out o = window_new(&s, 0, s.memory.len);
+    token_to_hex(&o.token, hex);
+    peer_send(&peers[0], "move r 0 %zu 5 5000 %s", s.memory.len, hex);
+    pause_ms(after_ms);
+    kill(peers[0].pid, SIGSTOP);
+    window_end(&s, &o, false);
+    assert_true(mmap(s.memory.bytes, s.memory.len, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == s.memory.bytes);
+    memset(s.memory.bytes, SECRET, s.memory.len);
+    kill(peers[0].pid, SIGCONT);
+    const char *answer = peer_answer(&peers[0]);
+    side_close(&s);
+    if (strncmp(answer, "ok ", 3) == 0 || strncmp(answer, "RDMA_PEER 0 ", 12) == 0)
+        return NULL;
+    expect(answer, "RDMA_PEER ");
+    return strstr(answer, "secret");
+}
+
+static void a_reader_stopped_in_the_middle_gets_nothing_after_the_withdraw(void **state)
+{
+    peers[0] = peer_start();
+    expect(peer_ask(&peers[0], "mover tcp"), "ok");
+    unsigned hits = 0;
+    for (int i = 0; i < 60 && hits < 2; i++) {
+        const char *secret = stopped_reader(4 + i % 20 * 3);
+        if (secret) {
+            assert_string_equal(secret, "secret 0");
+            hits++;
+        }
+    }
+    assert_true(hits > 0);
+}
+
+/* Stops or kills a peer when a transfer is under way. */
+struct strike {
+    pid_t pid;
+    int signal, looks;
+};
+
+static bool strike_look(void *arg)
+{
+    struct strike *s = arg;
+    if (++s->looks == 6)
+        kill(s->pid, s->signal);
+    return false;
+}
+
+static int move_struck(void *m, enum transfer_direction way, const struct token *t, void *local,
+                       struct strike *strike, int deadline_ms)
+{
+    struct transfer tr = {.direction = way,
+                          .token = t,
+                          .local = local,
+                          .len = t->size,
+                          .deadline_ns = clock_mono_ns() + deadline_ms * NS_PER_MS,
+                          .is_cancelled = strike_look,
+                          .cancel_arg = strike};
+    uint64_t moved = 0;
+    struct diag diag = {0};
+    int rc = ofi_mover_ops.transfer(m, &tr, &diag, &moved);
+    assert_true(rc != 0 && moved < t->size);
+    return rc;
+}
+
+static void an_owner_killed_in_the_middle_is_an_error_at_once(void **state)
+{
+    void *m = mover_new();
+    CLEANUP(freep) unsigned char *local = calloc(1, 64 * MIB);
+    for (int i = 0; i < 6; i++) {
+        peer_owner(&peers[0], 64 * MIB, 1);
+        struct token t;
+        peer_token(&peers[0], 0, 0, 64 * MIB, &t);
+        struct strike strike = {.pid = peers[0].pid, .signal = SIGKILL};
+        int64_t began = clock_mono_ns();
+        int rc = move_struck(m, i % 2 ? TRANSFER_READ : TRANSFER_WRITE, &t, local, &strike, 8000);
+        assert_int_equal(rc, S3R_E_RDMA_PEER);
+        /* The next one to the same, dead peer too: nobody listens. */
+        assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, local, 4096, 8000), S3R_E_RDMA_PEER);
+        assert_true(clock_mono_ns() - began < 1 * NS_PER_S);
+        peer_stop(&peers[0]);
+    }
+    ofi_mover_ops.close(m);
+}
+
+static void a_dead_owner_of_an_idle_connection_is_an_error_at_once(void **state)
+{
+    void *m = mover_new();
+    unsigned char local[4096] = {0};
+    peer_owner(&peers[0], 4096, 1);
+    struct token t;
+    peer_token(&peers[0], 0, 0, 4096, &t);
+    assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, local, 4096, 5000), 0);
+    peer_stop(&peers[0]);
+    int64_t began = clock_mono_ns();
+    assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, local, 4096, 5000), S3R_E_RDMA_PEER);
+    assert_true(clock_mono_ns() - began < 1 * NS_PER_S);
+    ofi_mover_ops.close(m);
+}
+
+static void a_stopped_owner_costs_only_itself_and_only_until_the_deadline(void **state)
+{
+    void *m = mover_new();
+    CLEANUP(freep) unsigned char *local = calloc(1, 64 * MIB);
+    peer_owner(&peers[0], 64 * MIB, 1);
+    peer_owner(&peers[1], 1 * MIB, 9);
+    struct token stopped, other;
+    peer_token(&peers[0], 0, 0, 64 * MIB, &stopped);
+    peer_token(&peers[1], 0, 0, 1 * MIB, &other);
+    struct steady steady;
+    pthread_t thread = steady_start(&steady, m, &other, 1 * MIB);
+    for (int i = 0; i < 4; i++) {
+        struct strike strike = {.pid = peers[0].pid, .signal = SIGSTOP};
+        int64_t began = clock_mono_ns();
+        enum transfer_direction way = i % 2 ? TRANSFER_READ : TRANSFER_WRITE;
+        assert_int_equal(move_struck(m, way, &stopped, local, &strike, 400), S3R_E_RDMA_DEADLINE);
+        int64_t took_ms = (clock_mono_ns() - began) / NS_PER_MS;
+        assert_in_range(took_ms, 390, 700);
+        /* One that connects to the stopped owner as well. */
+        assert_int_equal(move(m, way, &stopped, 0, local, 4096, 100), S3R_E_RDMA_DEADLINE);
+        kill(peers[0].pid, SIGCONT);
+        assert_int_equal(move(m, way, &stopped, 0, local, 4096, 5000), 0);
+    }
+    steady_end(&steady, thread, 500);
+    ofi_mover_ops.close(m);
+}
+
+static bool always(void *arg)
+{
+    return true;
+}
+
+static void cancellation_ends_a_transfer_before_its_next_piece(void **state)
+{
+    struct side s = side_open(DEVICE, 4096, 0x66);
+    void *m = mover_new();
+    unsigned char source[4096] = {0};
+    struct out o = window_new(&s, 0, 4096);
+    struct transfer t = {.direction = TRANSFER_WRITE,
+                         .token = &o.token,
+                         .local = source,
+                         .len = 4096,
+                         .is_cancelled = always};
+    uint64_t moved = 0;
+    struct diag diag = {0};
+    assert_int_equal(ofi_mover_ops.transfer(m, &t, &diag, &moved), S3R_E_CANCELLED);
+    t.is_cancelled = NULL;
+    t.deadline_ns = 1;
+    assert_int_equal(ofi_mover_ops.transfer(m, &t, &diag, &moved), S3R_E_RDMA_DEADLINE);
+    assert_fill(s.memory.bytes, 4096, 0x66);
+    window_end(&s, &o, true);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+static void many_threads_write_to_one_owner_at_once(void **state)
+{
+    struct side s = side_open(DEVICE, 8 * MIB, 0);
+    void *m = mover_new();
+    struct out outs[8];
+    struct steady steady[8];
+    pthread_t threads[8];
+    for (size_t i = 0; i < 8; i++) {
+        outs[i] = window_new(&s, i * MIB, MIB);
+        threads[i] = steady_start(&steady[i], m, &outs[i].token, 300000 + i);
+    }
+    pause_ms(300);
+    for (size_t i = 0; i < 8; i++) {
+        steady_end(&steady[i], threads[i], 2000);
+        assert_int_equal(pattern_differs(s.memory.bytes + i * MIB, 300000 + i, 9), -1);
+        window_end(&s, &outs[i], true);
+    }
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+static void memory_that_cannot_be_written_is_opened_for_reading_only(void **state)
+{
+    struct side s = side_open(DEVICE, 8192, 0x77);
+    void *m = mover_new(), *region = NULL;
+    unsigned char local[8192] = {0};
+    struct diag diag = {0};
+    unsigned char *page = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    assert_int_equal(ofi_owner_ops.region_add(s.owner, page, 8192, &diag, &region), 0);
+    struct out o = {0};
+    assert_int_equal(ofi_owner_ops.window_open(s.owner, region, 0, 8192, &diag, &o.window,
+                                               &o.token),
+                     0);
+    assert_int_equal(move(m, TRANSFER_READ, &o.token, 0, local, 8192, 5000), 0);
+    assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 0, local, 100, 5000), S3R_E_RDMA_PEER);
+    window_end(&s, &o, false);
+    ofi_owner_ops.region_remove(s.owner, region);
+    munmap(page, 8192);
+    assert_int_equal(ofi_owner_ops.region_add(s.owner, page, 8192, &diag, &region),
+                     S3R_E_RDMA_REGISTER);
+    assert_int_equal(ofi_owner_ops.region_add(s.owner, (void *)-4096l, 8192, &diag, &region),
+                     S3R_E_RDMA_REGISTER);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+static void no_two_windows_share_a_key_and_none_is_small(void **state)
+{
+    struct side s = side_open(DEVICE, 4096, 0);
+    static uint64_t keys[2000];
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        struct out o = window_new(&s, 0, 4096);
+        keys[i] = o.token.ofi.key;
+        window_end(&s, &o, true);
+        for (size_t j = 0; j < i; j++)
+            assert_true(keys[i] != keys[j]);
+    }
+    size_t wide = 0;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        wide += keys[i] >> 32 != 0;
+    assert_int_equal(wide, ARRAY_LEN(keys));
+    side_close(&s);
+}
+
+static uint16_t token_port(const struct token *t, char *ip)
+{
+    struct sockaddr_in v4;
+    assert_int_equal(t->ofi.name_len, sizeof(v4));
+    memcpy(&v4, t->ofi.name, sizeof(v4));
+    assert_int_equal(v4.sin_family, AF_INET);
+    inet_ntop(AF_INET, &v4.sin_addr, ip, INET_ADDRSTRLEN);
+    return ntohs(v4.sin_port);
+}
+
+static void a_range_of_ports_is_kept_to(void **state)
+{
+    char device[64], ip[INET_ADDRSTRLEN];
+    /* Two free ports side by side. */
+    unsigned low = 20000 + (unsigned)(random_u64() % 10000);
+    snprintf(device, sizeof(device), "tcp@127.0.0.1:%u-%u", low, low + 1);
+    struct side a = side_open(device, 4096, 0), b = side_open(device, 4096, 0);
+    for (int i = 0; i < 5; i++) {
+        struct out oa = window_new(&a, 0, 100), ob = window_new(&b, 0, 100);
+        unsigned pa = token_port(&oa.token, ip), pb = token_port(&ob.token, ip);
+        assert_in_range(pa, low, low + 1);
+        assert_in_range(pb, low, low + 1);
+        assert_true(pa != pb);
+        window_end(&a, &oa, false);
+        window_end(&b, &ob, false);
+    }
+    void *third = NULL;
+    struct diag diag = {0};
+    assert_int_equal(ofi_owner_ops.open(device, NULL, &diag, &third), S3R_E_RDMA_UNAVAILABLE);
+    assert_non_null(strstr(diag.text, "no port of"));
+    side_close(&a);
+    side_close(&b);
+}
+
+static void a_forked_child_does_not_keep_the_port(void **state)
+{
+    struct side s = side_open(DEVICE, 4096, 0);
+    void *m = mover_new();
+    unsigned char source[4096] = {0};
+    char ip[INET_ADDRSTRLEN];
+    struct out o = window_new(&s, 0, 4096), other = window_new(&s, 0, 4096);
+    assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 0, source, 4096, 5000), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    struct token stale = o.token;
+    window_end(&s, &o, false);
+    assert_int_equal(move(m, TRANSFER_WRITE, &stale, 0, source, 4096, 5000), S3R_E_RDMA_PEER);
+    o = window_new(&s, 0, 4096);
+    assert_int_equal(token_port(&o.token, ip), token_port(&stale, ip));
+    assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 0, source, 4096, 5000), 0);
+    assert_int_equal(move(m, TRANSFER_WRITE, &other.token, 0, source, 4096, 5000), 0);
+    window_end(&s, &o, true);
+    window_end(&s, &other, true);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+/* The address in the token of an owner that was opened so. */
+static void owner_ip(const char *device, const struct sockaddr *local, char *ip)
+{
+    void *owner = NULL, *region = NULL;
+    unsigned char page[64];
+    struct diag diag = {0};
+    if (ofi_owner_ops.open(device, local, &diag, &owner) != 0)
+        fail_msg("%s: %s", device, diag.text);
+    struct out o = {0};
+    assert_int_equal(ofi_owner_ops.region_add(owner, page, 64, &diag, &region), 0);
+    assert_int_equal(ofi_owner_ops.window_open(owner, region, 0, 64, &diag, &o.window, &o.token),
+                     0);
+    assert_string_equal(o.token.ofi.provider, "tcp");
+    assert_true(token_port(&o.token, ip) != 0);
+    ofi_owner_ops.window_settle(owner, o.window);
+    assert_int_equal(ofi_owner_ops.window_withdraw(owner, o.window, &diag), 0);
+    ofi_owner_ops.window_close(owner, o.window);
+    ofi_owner_ops.region_remove(owner, region);
+    ofi_owner_ops.close(owner);
+}
+
+static bool host_has_another_address(char *ip)
+{
+    struct ifaddrs *all = NULL;
+    bool is_found = false;
+    assert_int_equal(getifaddrs(&all), 0);
+    for (struct ifaddrs *i = all; i && !is_found; i = i->ifa_next) {
+        is_found = i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+                   !(i->ifa_flags & IFF_LOOPBACK) && (i->ifa_flags & IFF_RUNNING);
+        if (is_found)
+            inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, ip, INET_ADDRSTRLEN);
+    }
+    freeifaddrs(all);
+    return is_found;
+}
+
+static void the_address_is_the_one_named_else_that_of_the_http_connection(void **state)
+{
+    char ip[INET_ADDRSTRLEN], other[INET_ADDRSTRLEN];
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(4711)};
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    owner_ip("tcp", (struct sockaddr *)&v4, ip);
+    assert_string_equal(ip, "127.0.0.1");
+    struct sockaddr_in6 mapped = {.sin6_family = AF_INET6};
+    assert_int_equal(inet_pton(AF_INET6, "::ffff:127.0.0.1", &mapped.sin6_addr), 1);
+    owner_ip("tcp", (struct sockaddr *)&mapped, ip);
+    assert_string_equal(ip, "127.0.0.1");
+    owner_ip("tcp@127.0.0.2", (struct sockaddr *)&v4, ip);
+    assert_string_equal(ip, "127.0.0.2");
+    if (!host_has_another_address(other))
+        return;
+    owner_ip("tcp", NULL, ip);
+    assert_string_not_equal(ip, "127.0.0.1");
+    char device[64];
+    snprintf(device, sizeof(device), "tcp@%s", other);
+    owner_ip(device, (struct sockaddr *)&v4, ip);
+    assert_string_equal(ip, other);
+}
+
+static void devices_that_cannot_be_used_say_why(void **state)
+{
+    const struct {
+        const char *device, *says;
+    } rows[] = {
+        {"shm", "cma"},
+        {"psm2", "signal"},
+        {"nosuch", "no provider nosuch"},
+        {"", "1 to 64"},
+        {"t p", "1 to 64"},
+        {"tcp@127.0.0.1:0", "'0'"},
+        {"tcp@127.0.0.1:70000", "'70000'"},
+        {"tcp@127.0.0.1:9-8", "'9-8'"},
+        {"tcp@127.0.0.1:", "''"},
+        {"tcp@[::1", "'['"},
+        {"tcp@[::1]x", "'['"},
+        {"tcp@", "neither"},
+        {"tcp@198.51.100.77", "198.51.100.77: "},
+        {"tcp@nosuchdomain", "nosuchdomain"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct diag diag = {0};
+        void *half = NULL;
+        assert_int_equal(ofi_owner_ops.open(rows[i].device, NULL, &diag, &half),
+                         S3R_E_RDMA_UNAVAILABLE);
+        if (!strstr(diag.text, rows[i].says))
+            fail_msg("'%s': %s", rows[i].device, diag.text);
+        diag_clear(&diag);
+        assert_int_equal(ofi_mover_ops.open(rows[i].device, &diag, &half), S3R_E_RDMA_UNAVAILABLE);
+        assert_true(diag.text[0]);
+        assert_null(half);
+    }
+}
+
+static void ipv6_works_where_the_host_has_it(void **state)
+{
+    void *owner = NULL, *m = mover_new(), *region = NULL;
+    struct diag diag = {0};
+    unsigned char page[64], source[64];
+    memset(source, 5, 64);
+    if (ofi_owner_ops.open("tcp@[::1]", NULL, &diag, &owner) != 0) {
+        ofi_mover_ops.close(m);
+        skip();
+    }
+    struct out o = {0};
+    assert_int_equal(ofi_owner_ops.region_add(owner, page, 64, &diag, &region), 0);
+    assert_int_equal(ofi_owner_ops.window_open(owner, region, 0, 64, &diag, &o.window, &o.token),
+                     0);
+    assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 0, source, 64, 5000), 0);
+    assert_memory_equal(page, source, 64);
+    assert_int_equal(ofi_owner_ops.window_withdraw(owner, o.window, &diag), 0);
+    ofi_owner_ops.window_close(owner, o.window);
+    ofi_owner_ops.region_remove(owner, region);
+    ofi_owner_ops.close(owner);
+    ofi_mover_ops.close(m);
+}
+
+static void names_of_one_wire_are_served_and_others_declined(void **state)
+{
+    void *m = mover_new();
+    struct token t = {.scheme = TOKEN_OFI, .size = 1};
+    const struct {
+        const char *name;
+        bool is_served;
+    } rows[] = {{"tcp", true},          {"net", true},  {"xnet", true}, {"xnet.1", true},
+                {"tcp;ofi_rxm", false}, {"efa", false}, {"shm", false}, {"TCP", false}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(t.ofi.provider, sizeof(t.ofi.provider), "%s", rows[i].name);
+        assert_int_equal(ofi_mover_ops.serves(m, &t), rows[i].is_served);
+    }
+    t.scheme = TOKEN_CMA;
+    assert_false(ofi_mover_ops.serves(m, &t));
+    ofi_mover_ops.close(m);
+}
+
+static void a_name_that_is_no_address_is_refused(void **state)
+{
+    void *m = mover_new();
+    unsigned char source[16] = {0};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(9)};
+    const size_t lens[] = {1, 2, 15, 17, 192};
+    struct token t = {.scheme = TOKEN_OFI, .size = 16, .ofi = {.provider = "tcp"}};
+    memcpy(t.ofi.name, &v4, sizeof(v4));
+    for (size_t i = 0; i < ARRAY_LEN(lens); i++) {
+        t.ofi.name_len = lens[i];
+        assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, source, 16, 5000), S3R_E_TOKEN_MALFORMED);
+    }
+    t.ofi.name_len = sizeof(v4);
+    memset(t.ofi.name, 0xFF, sizeof(v4));
+    assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, source, 16, 5000), S3R_E_TOKEN_MALFORMED);
+    v4.sin_port = 0;
+    memcpy(t.ofi.name, &v4, sizeof(v4));
+    assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, source, 16, 5000), S3R_E_TOKEN_MALFORMED);
+    ofi_mover_ops.close(m);
+}
+
+static void two_hundred_open_and_close_leave_nothing_behind(void **state)
+{
+    size_t fds = 0, threads = 0;
+    unsigned char source[4096] = {0};
+    for (int i = 0; i < 203; i++) {
+        struct side s = side_open(DEVICE, 4096, 0);
+        void *m = mover_new();
+        struct out o = window_new(&s, 0, 4096);
+        assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 0, source, 4096, 5000), 0);
+        window_end(&s, &o, i % 2);
+        ofi_mover_ops.close(m);
+        side_close(&s);
+        if (i == 2) {
+            fds = count_entries("/proc/self/fd");
+            threads = count_entries("/proc/self/task");
+        }
+    }
+    assert_int_equal(count_entries("/proc/self/fd"), fds);
+    assert_int_equal(count_entries("/proc/self/task"), threads);
+}
+
+static void fences_and_failures_leave_no_descriptors_behind(void **state)
+{
+    struct side s = side_open(DEVICE, 4096, 0);
+    void *m = mover_new();
+    unsigned char source[4096] = {0};
+    size_t fds = 0;
+    for (int i = 0; i < 210; i++) {
+        struct out o = window_new(&s, 0, 4096);
+        assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 0, source, 4096, 5000), 0);
+        struct token t = o.token;
+        window_end(&s, &o, i % 2);
+        assert_int_equal(move(m, TRANSFER_WRITE, &t, 0, source, 4096, 5000), S3R_E_RDMA_PEER);
+        if (i == 9) {
+            pause_ms(50);
+            fds = count_entries("/proc/self/fd");
+        }
+    }
+    pause_ms(50);
+    assert_true(count_entries("/proc/self/fd") <= fds + 1);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+static int64_t process_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static void driver_at_rest(const char *device)
+{
+    struct side s = side_open(device, 4096, 0);
+    for (int is_out = 0; is_out < 3; is_out++) {
+        struct out o = {0};
+        if (is_out == 1)
+            o = window_new(&s, 0, 4096);
+        pause_ms(20);
+        int64_t began = process_cpu_ns();
+        pause_ms(300);
+        int64_t spent = process_cpu_ns() - began;
+        if (spent > 15 * NS_PER_MS)
+            fail_msg("%s, windows out %d: %lld us of CPU in 300 ms", device, is_out,
+                     (long long)spent / 1000);
+        if (o.window)
+            window_end(&s, &o, true);
+    }
+    side_close(&s);
+}
+
+static void nothing_spins_while_nothing_moves(void **state)
+{
+    driver_at_rest(DEVICE);
+    driver_at_rest("tcp;ofi_rxm@127.0.0.1");
+}
+
+static void a_provider_that_needs_driving_is_driven(void **state)
+{
+    peers[0] = peer_start();
+    expect(peer_ask(&peers[0], "mover tcp;ofi_rxm@127.0.0.1"), "ok");
+    struct side s = side_open("tcp;ofi_rxm@127.0.0.1", 4 * MIB, 0);
+    char hex[2 * sizeof(struct token) + 1];
+    const size_t lens[] = {1, 4096, 4 * MIB};
+    for (size_t i = 0; i < ARRAY_LEN(lens); i++) {
+        struct out o = window_new(&s, 0, lens[i]);
+        token_to_hex(&o.token, hex);
+        expect(peer_ask(&peers[0], "move w 0 %zu 7 8000 %s", lens[i], hex), "ok");
+        assert_int_equal(pattern_differs(s.memory.bytes, lens[i], 7), -1);
+        expect(peer_ask(&peers[0], "move r 0 %zu 7 8000 %s", lens[i], hex), "ok");
+        window_end(&s, &o, i % 2);
+    }
+    side_close(&s);
+}
+
+static void the_programs_signal_handlers_are_left_alone(void **state)
+{
+    const char *const devices[] = {DEVICE, "tcp;ofi_rxm@127.0.0.1"};
+    for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+        peers[0] = peer_start();
+        expect(peer_ask(&peers[0], "signals %s", devices[i]), "0");
+        peer_stop(&peers[0]);
+    }
+}
+
+static void descriptions_name_provider_address_and_state(void **state)
+{
+    struct side s = side_open(DEVICE, 4096, 0);
+    void *m = mover_new();
+    char text[256];
+    ofi_owner_ops.describe(s.owner, text, sizeof(text));
+    assert_non_null(strstr(text, "ofi:tcp (libfabric 1."));
+    assert_non_null(strstr(text, "at 127.0.0.1:"));
+    assert_non_null(strstr(text, "up, 0 windows out"));
+    ofi_mover_ops.describe(m, text, sizeof(text));
+    assert_non_null(strstr(text, "ofi:tcp (libfabric 1."));
+    assert_non_null(strstr(text, "up, 0 busy"));
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+#define WITH_PEERS(f) cmocka_unit_test_setup_teardown(f, peers_start, peers_end)
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "peer") == 0)
+        return peer_main();
+    if (argc == 2)
+        cmocka_set_test_filter(argv[1]);
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        WITH_PEERS(every_byte_arrives_both_ways_at_every_size),
+        cmocka_unit_test(parts_of_windows_land_where_they_belong),
+        cmocka_unit_test(a_range_outside_the_window_is_refused_before_anything_moves),
+        WITH_PEERS(forged_tokens_touch_nothing_and_cost_nobody_else),
+        cmocka_unit_test(nothing_lands_in_a_withdrawn_window),
+        WITH_PEERS(a_writer_stopped_in_the_middle_lands_nothing_after_the_withdraw),
+        WITH_PEERS(closing_a_region_alone_does_not_stop_a_message_half_received),
+        WITH_PEERS(a_reader_stopped_in_the_middle_gets_nothing_after_the_withdraw),
+        WITH_PEERS(an_owner_killed_in_the_middle_is_an_error_at_once),
+        WITH_PEERS(a_dead_owner_of_an_idle_connection_is_an_error_at_once),
+        WITH_PEERS(a_stopped_owner_costs_only_itself_and_only_until_the_deadline),
+        cmocka_unit_test(cancellation_ends_a_transfer_before_its_next_piece),
+        cmocka_unit_test(many_threads_write_to_one_owner_at_once),
+        cmocka_unit_test(memory_that_cannot_be_written_is_opened_for_reading_only),
+        cmocka_unit_test(no_two_windows_share_a_key_and_none_is_small),
+        cmocka_unit_test(a_range_of_ports_is_kept_to),
+        cmocka_unit_test(a_forked_child_does_not_keep_the_port),
+        cmocka_unit_test(the_address_is_the_one_named_else_that_of_the_http_connection),
+        cmocka_unit_test(devices_that_cannot_be_used_say_why),
+        cmocka_unit_test(ipv6_works_where_the_host_has_it),
+        cmocka_unit_test(names_of_one_wire_are_served_and_others_declined),
+        cmocka_unit_test(a_name_that_is_no_address_is_refused),
+        cmocka_unit_test(two_hundred_open_and_close_leave_nothing_behind),
+        cmocka_unit_test(fences_and_failures_leave_no_descriptors_behind),
+        cmocka_unit_test(nothing_spins_while_nothing_moves),
+        WITH_PEERS(a_provider_that_needs_driving_is_driven),
+        WITH_PEERS(the_programs_signal_handlers_are_left_alone),
+        cmocka_unit_test(descriptions_name_provider_address_and_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
