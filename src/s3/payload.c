@@ -190,7 +190,7 @@ static int read_integrity(struct payload *p, const struct headers *h,
                           struct diag *diag)
 {
     int rc = read_content_md5(p, h, diag);
-    if (rc == 0)
+    if (rc == 0 && !(rules->flags & PAYLOAD_FOREIGN_CHECKSUM))
         rc = read_checksum_header(p, h, diag);
     if (rc == 0)
         rc = read_trailer_header(p, h, kind, diag);

@@ -28,8 +28,9 @@
 #include <stdint.h>
 
 enum payload_flags {
-    PAYLOAD_NO_MD5 = 1,   /* do not compute one unless Content-MD5 demands it */
-    PAYLOAD_NO_CRC64 = 2, /* likewise CRC-64/NVME (bodies that are requests, not objects) */
+    PAYLOAD_NO_MD5 = 1,           /* do not compute one unless Content-MD5 demands it */
+    PAYLOAD_NO_CRC64 = 2,         /* likewise CRC-64/NVME (bodies that are requests, not objects) */
+    PAYLOAD_FOREIGN_CHECKSUM = 4, /* x-amz-checksum-* in the headers is of something else */
 };
 
 struct payload_rules {

@@ -348,6 +348,9 @@ static int check_body(struct request *r)
                                                                      : LIMIT_OBJECT_LEN_MAX};
     if (op->body == BODY_MEMORY)
         rules.flags = PAYLOAD_NO_MD5 | PAYLOAD_NO_CRC64;
+    /* The checksum there is the whole object's, not the list's. */
+    if (strcmp(op->name, "CompleteMultipartUpload") == 0)
+        rules.flags |= PAYLOAD_FOREIGN_CHECKSUM;
     return payload_create(http_headers(r->ex), &rules, &r->diag, &r->payload);
 }
 
