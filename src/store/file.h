@@ -79,10 +79,11 @@ struct file_in {
 int file_in_open(struct file_in *f, const char *store_dir, uint64_t file_id,
                  const uint8_t uuid[STORE_UUID_LEN]) MUST_CHECK;
 void file_in_close(struct file_in *f);
-/* Exactly [off, off+len), verified. Large reads that the page cache does not hold bypass it when
- * *is_direct, which becomes false when the file system refuses. */
-int file_in_read(struct file_in *f, uint64_t off, void *buf, size_t len,
-                 bool *is_direct) MUST_CHECK;
+/* From here on large reads that the page cache does not hold bypass it. *is_direct: in, wanted;
+ * false when the file system refuses, and then nothing changes. */
+void file_in_open_direct(struct file_in *f, bool *is_direct);
+/* Exactly [off, off+len), verified. Any thread, several at once. */
+int file_in_read(const struct file_in *f, uint64_t off, void *buf, size_t len) MUST_CHECK;
 /* The record in the end block, after its checksum was verified. The caller frees. */
 int file_in_record(struct file_in *f, char **ret_bytes, size_t *ret_len) MUST_CHECK;
 /* Reads all of it, each block against the table and the blocks together against the checksum of

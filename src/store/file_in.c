@@ -17,7 +17,7 @@
 #define DIRECT_FILE_LEN_MIN (4 * MIB)
 #define READ_RUN_BLOCKS 8
 
-static int read_exact(struct file_in *f, void *buf, size_t len, uint64_t off)
+static int read_exact(const struct file_in *f, void *buf, size_t len, uint64_t off)
 {
     size_t n = 0;
     int err = io_pread(f->fd, buf, len, off, &n);
@@ -99,26 +99,24 @@ void file_in_close(struct file_in *f)
 }
 
 /* A second descriptor, of the same file even when its name is gone. */
-static bool direct_ready(struct file_in *f, bool *is_direct)
+void file_in_open_direct(struct file_in *f, bool *is_direct)
 {
-    if (f->direct_fd >= 0)
-        return true;
     char path[64];
+    if (!*is_direct || f->size < DIRECT_FILE_LEN_MIN)
+        return;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
     if (io_open(path, O_RDONLY | O_DIRECT, &f->direct_fd))
         *is_direct = false;
-    return f->direct_fd >= 0;
 }
 
 /* `off` and `len` are whole blocks, but for the end of the data. */
-static int read_raw(struct file_in *f, char *buf, size_t len, uint64_t off, bool *is_direct)
+static int read_raw(const struct file_in *f, char *buf, size_t len, uint64_t off)
 {
     size_t done = io_pread_cached(f->fd, buf, len, off);
     if (done == len)
         return 0;
     done = align_down(done, 4096);
-    if (*is_direct && f->size >= DIRECT_FILE_LEN_MIN && len % LIMIT_BLOCK_LEN == 0 &&
-        (uintptr_t)buf % 4096 == 0 && direct_ready(f, is_direct)) {
+    if (f->direct_fd >= 0 && len % LIMIT_BLOCK_LEN == 0 && (uintptr_t)buf % 4096 == 0) {
         size_t n = 0;
         int err = io_pread(f->direct_fd, buf + done, len - done, off + done, &n);
         if (!err && n == len - done)
@@ -137,9 +135,9 @@ static int check_blocks(const struct file_in *f, const char *buf, size_t len, si
     return 0;
 }
 
-static int read_blocks(struct file_in *f, char *buf, size_t len, size_t block, bool *is_direct)
+static int read_blocks(const struct file_in *f, char *buf, size_t len, size_t block)
 {
-    int err = read_raw(f, buf, len, block * LIMIT_BLOCK_LEN, is_direct);
+    int err = read_raw(f, buf, len, block * LIMIT_BLOCK_LEN);
     return err ? err : check_blocks(f, buf, len, block);
 }
 
@@ -155,7 +153,7 @@ static size_t run_len(const struct file_in *f, uint64_t off, size_t len)
     return whole || off + len < f->size ? whole : len;
 }
 
-int file_in_read(struct file_in *f, uint64_t off, void *buf, size_t len, bool *is_direct)
+int file_in_read(const struct file_in *f, uint64_t off, void *buf, size_t len)
 {
     CLEANUP(freep) char *bounce = NULL;
     char *at = buf;
@@ -165,13 +163,13 @@ int file_in_read(struct file_in *f, uint64_t off, void *buf, size_t len, bool *i
         size_t n = run_len(f, off, len), block = off / LIMIT_BLOCK_LEN;
         int err;
         if (n) {
-            err = read_blocks(f, at, n, block, is_direct);
+            err = read_blocks(f, at, n, block);
         } else {
             uint64_t start = block * LIMIT_BLOCK_LEN;
             size_t block_len = min_u64(LIMIT_BLOCK_LEN, f->size - start);
             if (!bounce)
                 bounce = aligned_alloc(4096, LIMIT_BLOCK_LEN);
-            err = bounce ? read_blocks(f, bounce, block_len, block, is_direct) : S3R_E_NOMEM;
+            err = bounce ? read_blocks(f, bounce, block_len, block) : S3R_E_NOMEM;
             n = min_u64(len, start + block_len - off);
             if (!err)
                 memcpy(at, bounce + (off - start), n);
@@ -204,12 +202,11 @@ int file_in_verify(struct file_in *f, uint64_t *ret_bad_blocks)
 {
     CLEANUP(freep) char *buf = aligned_alloc(4096, LIMIT_BLOCK_LEN);
     uint64_t bad = 0, whole = 0;
-    bool is_direct = false;
     if (!buf)
         return S3R_E_NOMEM;
     for (size_t block = 0; block < f->table_count; block++) {
         size_t len = min_u64(LIMIT_BLOCK_LEN, f->size - block * LIMIT_BLOCK_LEN);
-        int err = read_blocks(f, buf, len, block, &is_direct);
+        int err = read_blocks(f, buf, len, block);
         if (err && err != S3R_E_STORE_CORRUPT && err != S3R_E_STORE_IO)
             return err;
         bad += err != 0;

@@ -5,17 +5,28 @@
 #include "store/fs.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* An open file that readers share; it closes when it is no longer the lease's current one and the
+ * last reader has left. */
+struct part_file {
+    struct file_in in;
+    size_t part;
+    unsigned readers;
+    bool is_current;
+};
 
 struct store_lease {
     struct store *s;
     struct fs_record record;
     struct fs_object view;
-    bool is_held;        /* of record.r.file_id */
-    bool is_inline_ok;   /* the checksum was verified */
-    struct file_in file; /* the last one read */
-    size_t file_part;    /* which part it is */
+    bool is_held;             /* of record.r.file_id */
+    atomic_bool is_inline_ok; /* the checksum was verified */
+    pthread_mutex_t lock;
+    struct part_file *file; /* lock `lock`: the last one read */
 };
 
 typedef int get_fn(struct store *s, const struct row_key *row, struct fs_record *ret);
@@ -76,7 +87,7 @@ static int open_lease(struct store *s, const struct store_key *key, bool is_cach
     if (!l)
         return S3R_E_NOMEM;
     l->s = s;
-    l->file.fd = l->file.direct_fd = -1;
+    pthread_mutex_init(&l->lock, NULL);
     row_object(&row, key);
     err = take(l, &row, is_cached ? fs_get_cached : fs_get);
     if (!err)
@@ -102,11 +113,20 @@ int store_lease_open_cached(struct store *s, const struct store_key *key,
     return open_lease(s, key, true, ret_lease);
 }
 
+static void part_file_free(struct part_file *f)
+{
+    if (!f)
+        return;
+    file_in_close(&f->in);
+    free(f);
+}
+
 void store_lease_close(struct store_lease *l)
 {
     if (!l)
         return;
-    file_in_close(&l->file);
+    part_file_free(l->file);
+    pthread_mutex_destroy(&l->lock);
     if (l->is_held)
         files_release(l->s, l->record.r.file_id);
     fs_object_fini(&l->view);
@@ -142,23 +162,69 @@ static int read_inline(struct store_lease *l, uint64_t off, void *buf, size_t le
     return 0;
 }
 
-/* The file that holds part `i` (0 when there are no parts), judged against the index. */
-static int open_part(struct store_lease *l, size_t i)
+/* Opens the file that holds part `i` (0 when there are no parts) and judges it against the index.
+ */
+static int open_part(const struct store_lease *l, size_t i, bool *is_direct,
+                     struct part_file **ret_file)
 {
     const struct record *r = &l->record.r;
     uint64_t id = r->part_count ? r->parts[i].file_id : r->file_id;
     uint64_t size = r->part_count ? r->parts[i].size : r->size;
     uint64_t crc64 = r->part_count ? r->parts[i].crc64 : r->crc64;
-    if (l->file.fd >= 0 && l->file_part == i)
-        return 0;
-    file_in_close(&l->file);
-    int err = file_in_open(&l->file, l->s->dir, id, l->s->header.uuid);
-    if (err)
+    struct part_file *f = calloc(1, sizeof(*f));
+    if (!f)
+        return S3R_E_NOMEM;
+    int err = file_in_open(&f->in, l->s->dir, id, l->s->header.uuid);
+    if (err) {
+        free(f);
         return err == S3R_E_NO_SUCH_KEY ? S3R_E_STORE_CORRUPT : err;
-    if (l->file.size != size || l->file.crc64 != crc64)
+    }
+    if (f->in.size != size || f->in.crc64 != crc64) {
+        part_file_free(f);
         return S3R_E_STORE_CORRUPT;
-    l->file_part = i;
+    }
+    file_in_open_direct(&f->in, is_direct);
+    f->part = i;
+    *ret_file = f;
     return 0;
+}
+
+static void drop_if_unused(struct part_file *f)
+{
+    if (f && !f->is_current && !f->readers)
+        part_file_free(f);
+}
+
+static int enter_part(struct store_lease *l, size_t i, bool *is_direct, struct part_file **ret_file)
+{
+    int err = 0;
+    pthread_mutex_lock(&l->lock);
+    if (!l->file || l->file->part != i) {
+        struct part_file *opened = NULL;
+        err = open_part(l, i, is_direct, &opened);
+        if (!err) {
+            struct part_file *was = l->file;
+            l->file = opened;
+            opened->is_current = true;
+            if (was)
+                was->is_current = false;
+            drop_if_unused(was);
+        }
+    }
+    if (!err) {
+        l->file->readers++;
+        *ret_file = l->file;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return err;
+}
+
+static void leave_part(struct store_lease *l, struct part_file *f)
+{
+    pthread_mutex_lock(&l->lock);
+    f->readers--;
+    drop_if_unused(f);
+    pthread_mutex_unlock(&l->lock);
 }
 
 /* The part that holds `off`: parts may be empty, so the last one that starts there or before. */
@@ -185,9 +251,12 @@ static int read_files(struct store_lease *l, uint64_t off, char *buf, size_t len
         size_t n = min_u64(len, start + size - off);
         if (!n)
             continue;
-        err = open_part(l, i);
-        if (!err)
-            err = file_in_read(&l->file, off - start, buf, n, &is_direct);
+        struct part_file *f;
+        err = enter_part(l, i, &is_direct, &f);
+        if (!err) {
+            err = file_in_read(&f->in, off - start, buf, n);
+            leave_part(l, f);
+        }
         off += n;
         buf += n;
         len -= n;
@@ -205,8 +274,7 @@ int store_lease_read(struct store_lease *l, uint64_t off, void *buf, size_t len,
               : len                ? read_files(l, off, buf, len)
                                    : 0;
     if (err == S3R_E_STORE_CORRUPT || err == S3R_E_STORE_IO)
-        log_error("store what=read error=%s head_file=%016" PRIx64 " file=%016" PRIx64
-                  " off=%" PRIu64 " len=%zu",
-                  error_name(err), l->record.r.file_id, l->file.file_id, off, len);
+        log_error("store what=read error=%s head_file=%016" PRIx64 " off=%" PRIu64 " len=%zu",
+                  error_name(err), l->record.r.file_id, off, len);
     return err ? diag_fail(diag, err, "%s", error_text(err)) : 0;
 }

@@ -5,7 +5,7 @@
  * Units:    bytes; `_ms` since the epoch; sequences grow with each commit of the store.
  * Owns:     everything handed in stays the caller's; what a call returns is freed as it says.
  * Threads:  any; every call may block on the disk, so none belongs on an event thread.
- *           A writer and a lease are used by one thread at a time.
+ *           A writer is used by one thread at a time; a lease is read by any number.
  * Errors:   S3R_E_NO_SUCH_*, S3R_E_BUCKET_*, S3R_E_STORE_READ_ONLY (a sync failed: nothing more is
  *           written until a restart), S3R_E_STORE_FULL (old objects intact), S3R_E_STORE_IO,
  *           S3R_E_STORE_CORRUPT, and whatever a judge returned.
