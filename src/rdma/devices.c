@@ -44,10 +44,11 @@ static void read_verbs(struct device *d)
     else
         is_pinned = is_number(first + 1, (size_t)(second - first - 1), 1, &port) &&
                     is_number(second + 1, strlen(second + 1), 0, &gid_index);
+    is_pinned = is_pinned && name_len > 0;
     d->kind = DEVICE_VERBS;
     d->port = is_pinned ? port : 0;
     d->gid_index = is_pinned ? gid_index : -1;
-    if (!is_pinned || name_len == 0)
+    if (!is_pinned)
         name_len = strlen(d->text);
     memcpy(d->name, d->text, name_len);
     d->name[name_len] = '\0';

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "rdma/cma/cma.h"
+#include "rdma/loop/loop.h"
 #include "rdma/ofi/ofi.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@ static const struct {
 } providers[] = {
     {&cma_mover_ops, &cma_owner_ops},
     {&ofi_mover_ops, &ofi_owner_ops},
+    {&loop_mover_ops, &loop_owner_ops},
 };
 
 const struct mover_ops *provider_mover(const char *name)
