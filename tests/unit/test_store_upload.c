@@ -312,7 +312,6 @@ static void ten_thousand_parts_become_an_object(void **state)
     for (unsigned i = 0; i < LIMIT_PARTS_MAX; i++)
         assert_int_equal((unsigned char)got[i], byte_at(i + 1, 0));
     store_lease_close(STEAL(l));
-    start = clock_mono_ns();
     OK(store_delete(b->s, &k, NULL, NULL, NULL));
     assert_int_equal(box_files(b), 1);
 }
