@@ -521,7 +521,9 @@ int http_reply(struct http_exchange *ex, struct http_reply *reply)
     bool is_good = true;
     for (size_t i = 0; reply->headers && i < reply->headers->count; i++) {
         const struct header *row = &reply->headers->rows[i];
-        is_good = is_good && MHD_add_response_header(response, row->name, row->value) == MHD_YES;
+        /* the library knows no empty value; blanks around one do not count */
+        const char *value = *row->value ? row->value : " ";
+        is_good = is_good && MHD_add_response_header(response, row->name, value) == MHD_YES;
     }
     if (reply->is_close)
         is_good = is_good && MHD_add_response_header(response, "connection", "close") == MHD_YES;

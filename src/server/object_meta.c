@@ -119,7 +119,7 @@ int reply_crc64(struct request *r, uint64_t crc64)
 
 /* `x-amz-checksum-mode: ENABLED` asks for the object's checksum. A client that moves bytes by RDMA
  * compares CRC-64/NVME, so it always gets that one; others get what the object was stored with. */
-static int reply_checksums(struct request *r, const struct store_object *object)
+int reply_checksums(struct request *r, const struct store_object *object)
 {
     const char *mode = request_header(r, "x-amz-checksum-mode");
     if (!mode || strcasecmp(mode, "ENABLED") != 0)
@@ -145,7 +145,7 @@ int reply_object(struct request *r, const struct store_object *object)
         rc = reply_header(r, object->meta[i].name, object->meta[i].value);
     if (!rc && !headers_get(&r->reply.headers, "content-type"))
         rc = reply_header(r, "content-type", META_CONTENT_TYPE_DEFAULT);
-    return rc ? rc : reply_checksums(r, object);
+    return rc;
 }
 
 int judge_write(const struct store_object *current, void *arg)

@@ -36,8 +36,10 @@ void object_attributes_etag_opaque(struct object_attributes *a, uint64_t crc64, 
 struct store_checksum checksum_to_store(const struct checksum_value *v);
 struct checksum_value checksum_from_store(const struct store_checksum *c);
 
-/* ETag, Last-Modified, metadata and, when asked for, checksums. */
+/* ETag, Last-Modified and metadata. */
 int reply_object(struct request *r, const struct store_object *object) MUST_CHECK;
+/* The object's checksums when they were asked for. */
+int reply_checksums(struct request *r, const struct store_object *object) MUST_CHECK;
 /* One checksum header and x-amz-checksum-type. */
 int reply_checksum(struct request *r, const struct store_checksum *checksum) MUST_CHECK;
 int reply_crc64(struct request *r, uint64_t crc64) MUST_CHECK;

@@ -111,6 +111,9 @@ static int describe(struct request *r, struct range *ret_range)
     }
     if (!rc)
         rc = reply_content_range(r, ret_range, object->size);
+    /* SDKs compare the checksum with the body, which a range is not the whole of. */
+    if (!rc && (!ret_range->is_partial || r->token_text))
+        rc = reply_checksums(r, object);
     if (!rc)
         rc = reply_overrides(r);
     r->reply.status = ret_range->is_partial ? 206 : 200;
