@@ -60,7 +60,9 @@ size_t s3rdma_last_error(char *buf, size_t len);
 
 /* ---- the server: moves bytes between its registered buffers and clients' windows ---- */
 
-/* NULL on failure. `port` is informational. cfg NULL: the defaults. */
+/* NULL on failure. `ip` NULL: S3RDMA_DEVICE, else as empty. `port` is informational. cfg NULL: the
+ * defaults; a value that is out of range is a failure that names it. Handles of a server cannot be
+ * used in a forked child. */
 S3RdmaHandle s3rdma_server_init(const char *ip, unsigned port);
 S3RdmaHandle s3rdma_server_init_with_config(const char *ip, unsigned port, S3RdmaConfig *cfg);
 /* The reason comes back in the call, for callers whose runtime moves threads. */
@@ -75,18 +77,21 @@ int s3rdma_server_nic_count(S3RdmaHandle server);
 S3RdmaBufHandle s3rdma_register_buffer(S3RdmaHandle server, void *buf, size_t size);
 /* Waits for transfers of this buffer that are under way. */
 void s3rdma_deregister_buffer(S3RdmaHandle server, S3RdmaBufHandle reg);
-/* Page aligned, not registered. NULL on failure. */
+/* Page aligned, zeroed, not registered. NULL on failure. */
 void *s3rdma_alloc_host_buffer(S3RdmaHandle server, size_t size);
 void s3rdma_free_host_buffer(S3RdmaHandle server, void *buf);
 
-/* Reads `size` bytes from the start of the token's window into reg + offset (a PUT). */
+/* Reads `size` bytes from the start of the token's window into reg + offset (a PUT). A blocking
+ * call has its own answer and needs no channel: `channel` is not looked at. Any call ends within 30
+ * s. */
 S3RdmaStatusC s3rdma_put(S3RdmaHandle server, S3RdmaBufHandle reg, const char *token,
                          uint64_t offset, size_t size, uint16_t channel);
 /* Writes `size` bytes from reg + offset to the start of the token's window (a GET). */
 S3RdmaStatusC s3rdma_get(S3RdmaHandle server, S3RdmaBufHandle reg, const char *token,
                          uint64_t offset, size_t size, uint16_t channel);
 /* Posted: status.size 0 and *async_handle set, or -1. One event on the channel carries the
- * handle, once; then s3rdma_async_handle_free(). */
+ * handle, once; then s3rdma_async_handle_free(). The lesser of max_wr and cq_depth may be posted on
+ * a channel and not yet polled. */
 S3RdmaStatusC s3rdma_put_async(S3RdmaHandle server, S3RdmaBufHandle reg, const char *token,
                                uint64_t offset, size_t size, uint16_t channel, void **async_handle);
 S3RdmaStatusC s3rdma_get_async(S3RdmaHandle server, S3RdmaBufHandle reg, const char *token,
@@ -99,7 +104,8 @@ void s3rdma_async_handle_free(void *async_handle);
 uint16_t s3rdma_allocate_channel(S3RdmaHandle server);
 void s3rdma_free_channel(S3RdmaHandle server, uint16_t channel);
 
-/* Pairs an RC queue with the client described, writes the server's descriptor; 0 or -1. */
+/* Pairs an RC queue with the client described, writes the server's descriptor; 0 or -1. Always -1
+ * while this library has no verbs provider; s3rdma_last_error() says so. */
 int s3rdma_rc_connect(S3RdmaHandle server, const char *client_desc, char *desc, size_t len);
 /* Idempotent. */
 void s3rdma_rc_disconnect(S3RdmaHandle server, uint32_t client_qp_num);

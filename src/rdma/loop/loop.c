@@ -286,7 +286,7 @@ static void remember(struct loop_device *d, uint64_t key, uint64_t addr, const v
                      size_t len)
 {
     free(d->late_bytes);
-    d->late_bytes = malloc(len ? len : 1);
+    d->late_bytes = malloc(len);
     d->late_len = d->late_bytes ? len : 0;
     d->late_key = key;
     d->late_addr = addr;
@@ -322,7 +322,7 @@ static int move_piece(struct loop_device *d, const struct loop_script *s, int pi
     if (!rc && len > 0)
         copy(t->direction, addr, local, len);
     pthread_mutex_lock(&loop.lock);
-    if (!rc && t->direction == TRANSFER_WRITE)
+    if (!rc && len > 0 && t->direction == TRANSFER_WRITE)
         remember(d, t->token->ofi.key, addr, local, len);
     d->counts.pieces += rc == 0 && len > 0;
     w->users--;
