@@ -33,6 +33,7 @@ soak:
 	@SCALE=$(or $(SCALE),1) dev/check
 
 bench: all
+	@scripts/deps demo
 	@bench/run
 
 mutate:
