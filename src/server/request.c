@@ -513,32 +513,48 @@ static bool is_working(struct request *r)
     return is;
 }
 
-static enum http_next request_body(void *req, const char *bytes, size_t *len)
+/* The full buffer goes to a worker, and the other one fills. No worker is under way. */
+static void hand_over(struct request *r)
 {
-    struct request *r = req;
-    bool is_busy = is_working(r);
-    if (!is_busy && r->error)
-        return drop_body(r, len);
-    struct body_buffer *b = &r->buffers[r->filling];
-    if (!reserve(r, b)) {
-        r->error = S3R_E_NOMEM;
-        return drop_body(r, len);
-    }
-    size_t take = (size_t)min_u64(*len, b->cap - b->len);
-    memcpy(b->bytes + b->len, bytes, take);
-    b->len += take;
-    *len -= take;
-    r->bytes_in += take;
-    if (b->len < b->cap)
-        return HTTP_GO_ON;
-    if (is_busy)
-        return request_wait(r) ? HTTP_WAIT : HTTP_GO_ON;
     r->filling = !r->filling;
     int rc = request_work(r, POOL_DISK, work_drain);
     if (rc) {
         r->error = rc;
         r->buffers[!r->filling].len = 0;
     }
+}
+
+static bool is_full(const struct body_buffer *b)
+{
+    return b->cap && b->len == b->cap;
+}
+
+/* Takes all bytes, or suspends: the library does not offer what is left over again before more has
+ * arrived, which may be never. */
+static enum http_next request_body(void *req, const char *bytes, size_t *len)
+{
+    struct request *r = req;
+    while (*len) {
+        if (is_full(&r->buffers[r->filling])) {
+            if (request_wait(r))
+                return HTTP_WAIT;
+            if (!r->error)
+                hand_over(r);
+        }
+        struct body_buffer *b = &r->buffers[r->filling];
+        if (!is_working(r) && r->error)
+            return drop_body(r, len);
+        if (!reserve(r, b))
+            return HTTP_CLOSE;
+        size_t take = (size_t)min_u64(*len, b->cap - b->len);
+        memcpy(b->bytes + b->len, bytes, take);
+        b->len += take;
+        bytes += take;
+        *len -= take;
+        r->bytes_in += take;
+    }
+    if (is_full(&r->buffers[r->filling]) && !is_working(r) && !r->error)
+        hand_over(r);
     return HTTP_GO_ON;
 }
 
