@@ -43,17 +43,6 @@ static int print_config(const struct config *config)
     return 0;
 }
 
-static bool set_log_level(const char *name)
-{
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-    for (int i = 0; i < 4; i++)
-        if (strcmp(names[i], name) == 0) {
-            log_set_level((enum log_level)i);
-            return true;
-        }
-    return false;
-}
-
 static int serve(const struct config *config)
 {
     struct server *server;
@@ -92,19 +81,15 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     log_set_sink(log_to_stderr, NULL);
+    log_set_level((enum log_level)config_level(config.log_level));
     if (config.is_version_wanted)
         rc = printf("s3rdmad %s\n", S3R_VERSION) < 0;
     else if (config.is_help_wanted)
         rc = print_help();
     else if (config.is_print_wanted)
         rc = print_config(&config);
-    else if (!set_log_level(config.log_level)) {
-        fprintf(stderr, "s3rdmad: log-level: '%s' is not error, warn, info or debug\n",
-                config.log_level);
-        rc = EXIT_USAGE;
-    } else {
+    else
         rc = serve(&config);
-    }
     config_fini(&config);
     return rc;
 }

@@ -306,8 +306,8 @@ static int parse_presigned(struct reading *r)
     int rc = read_credential(r, values[CREDENTIAL], strlen(values[CREDENTIAL]));
     if (rc == 0)
         rc = read_signed_headers(r, values[SIGNED_HEADERS], strlen(values[SIGNED_HEADERS]));
-    if (rc == 0)
-        rc = read_signature(r, values[SIGNATURE], strlen(values[SIGNATURE]));
+    if (rc == 0 && read_signature(r, values[SIGNATURE], strlen(values[SIGNATURE])))
+        rc = S3R_E_SIGNATURE; /* of a link that was tampered with, as S3 answers it */
     if (rc == 0)
         rc = read_query_time(r, values[DATE], values[EXPIRES]);
     if (rc)

@@ -268,35 +268,53 @@ static const char *find_version(const char *s)
     return found;
 }
 
+/* `text` is decoded: the first slash ends the bucket, whichever way it was written. */
+static int split_source(const char *text, size_t len, struct diag *diag, struct target *ret_target)
+{
+    CLEANUP(target_fini) struct target t = {0};
+    if (len && text[0] == '/') {
+        text++;
+        len--;
+    }
+    const char *slash = memchr(text, '/', len);
+    size_t bucket_len = slash ? (size_t)(slash - text) : 0;
+    if (bucket_len == 0 || bucket_len + 1 == len)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT,
+                         "x-amz-copy-source must be bucket/key, percent-encoded");
+    int rc = bucket_name_check(text, bucket_len, diag);
+    if (rc == 0)
+        rc = key_check(slash + 1, len - bucket_len - 1, diag);
+    if (rc)
+        return rc;
+    t.bucket = strndup(text, bucket_len);
+    t.key = strndup(slash + 1, len - bucket_len - 1);
+    t.key_len = len - bucket_len - 1;
+    if (!t.bucket || !t.key)
+        return S3R_E_NOMEM;
+    *ret_target = t;
+    t = (struct target){0};
+    return 0;
+}
+
 int copy_source_parse(const char *value, struct diag *diag, struct target *ret_target,
                       char **ret_version)
 {
-    CLEANUP(target_fini) struct target t = {0};
     CLEANUP(freep) char *version = NULL;
+    CLEANUP(freep) char *text = NULL;
     const char *mark = find_version(value);
-    if (value[0] == '/')
-        value++;
-    const char *slash = strchr(value, '/');
-    size_t len = mark ? (size_t)(mark - value) : strlen(value), version_len;
-    if (!slash || slash == value || (size_t)(slash - value) + 1 >= len)
-        return diag_fail(diag, S3R_E_INVALID_ARGUMENT,
-                         "x-amz-copy-source must be bucket/key, percent-encoded");
-    size_t bucket_len = (size_t)(slash - value);
-    int rc = target_set_bucket(&t, value, bucket_len, diag);
-    if (rc == 0)
-        rc = target_set_key(&t, slash + 1, len - bucket_len - 1, diag);
+    size_t raw_len = mark ? (size_t)(mark - value) : strlen(value), len, version_len;
+    int rc = decode_new(value, raw_len, 0, &text, &len);
     if (rc == 0 && mark) {
         mark += strlen("?versionId=");
         rc = decode_new(mark, strlen(mark), 0, &version, &version_len);
     }
+    if (rc == 0)
+        rc = split_source(text, len, diag, ret_target);
     if (rc == S3R_E_INVALID_URI)
         rc = S3R_E_INVALID_ARGUMENT; /* it is a header that is wrong, not the request's path */
-    if (rc)
-        return rc;
-    *ret_target = t;
-    *ret_version = STEAL(version);
-    t = (struct target){0};
-    return 0;
+    if (rc == 0)
+        *ret_version = STEAL(version);
+    return rc;
 }
 
 void target_print(struct text *out, const char *bucket, const char *key, size_t key_len)

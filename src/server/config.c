@@ -12,7 +12,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_TEXT, KIND_SECRET, KIND_NUMBER, KIND_SIZE, KIND_SWITCH };
+enum kind {
+    KIND_TEXT,
+    KIND_SECRET,
+    KIND_ADDRESS,
+    KIND_LEVEL,
+    KIND_REGION,
+    KIND_NUMBER,
+    KIND_SIZE,
+    KIND_SWITCH
+};
 /* Who set a value last: a weaker source does not replace a stronger one. */
 enum source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENV, SOURCE_ARGS };
 
@@ -52,6 +61,61 @@ static int parse_size(const char *text, uint64_t *ret)
     return S3R_E_INVALID_ARGUMENT;
 }
 
+static bool is_text(enum kind kind)
+{
+    return kind <= KIND_REGION;
+}
+
+int config_split_address(const char *text, char *ret_host, size_t host_size, char *ret_port,
+                         size_t port_size)
+{
+    uint64_t number;
+    const char *colon = strrchr(text, ':');
+    if (!colon || !num_parse_dec(colon + 1, strlen(colon + 1), 65535, &number))
+        return S3R_E_INVALID_ARGUMENT;
+    size_t len = (size_t)(colon - text);
+    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
+        text++;
+        len -= 2;
+    } else if (memchr(text, ':', len)) {
+        return S3R_E_INVALID_ARGUMENT;
+    }
+    if (len >= host_size)
+        return S3R_E_INVALID_ARGUMENT;
+    memcpy(ret_host, text, len);
+    ret_host[len] = '\0';
+    snprintf(ret_port, port_size, "%llu", (unsigned long long)number);
+    return 0;
+}
+
+int config_level(const char *name)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (int i = 0; i < (int)ARRAY_LEN(names); i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static bool is_region(const char *text)
+{
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return len > 0 && len < 64 && text[len] == '\0';
+}
+
+/* NULL, or what a text of that kind has to be. */
+static const char *check_text(enum kind kind, const char *text)
+{
+    char host[256], port[8];
+    if (kind == KIND_ADDRESS && config_split_address(text, host, sizeof host, port, sizeof port))
+        return "HOST:PORT or [IPV6]:PORT with a port from 0 to 65535";
+    if (kind == KIND_LEVEL && config_level(text) < 0)
+        return "error, warn, info or debug";
+    if (kind == KIND_REGION && !is_region(text))
+        return "a region's name of a-z 0-9 and -";
+    return NULL;
+}
+
 static int set_text(char **field, const char *text)
 {
     char *copy = strdup(text);
@@ -62,42 +126,51 @@ static int set_text(char **field, const char *text)
     return 0;
 }
 
-static int set_value(struct loading *l, size_t i, const char *text, const char *origin)
+static int wrong(struct loading *l, const char *origin, const char *text, const char *wanted)
 {
-    const struct option_row *row = &rows[i];
-    void *field = (char *)l->config + row->offset;
-    switch (row->kind) {
-    case KIND_TEXT:
-    case KIND_SECRET:
-        return set_text(field, text);
-    case KIND_NUMBER:
-        if (num_parse_dec(text, strlen(text), UINT32_MAX, field))
-            return 0;
-        return diag_fail(l->diag, S3R_E_INVALID_ARGUMENT,
-                         "%s: '%.60s' is not a number from 0 to %u", origin, text, UINT32_MAX);
-    case KIND_SIZE:
-        if (parse_size(text, field) == 0)
-            return 0;
-        return diag_fail(l->diag, S3R_E_INVALID_ARGUMENT,
-                         "%s: '%.60s' is not a size such as 64MiB (KiB, MiB, GiB, TiB or none)",
-                         origin, text);
-    case KIND_SWITCH:
-        if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-            return diag_fail(l->diag, S3R_E_INVALID_ARGUMENT, "%s: '%.60s' is neither on nor off",
-                             origin, text);
-        *(bool *)field = strcmp(text, "on") == 0;
-        return 0;
-    }
-    return S3R_E_INTERNAL;
+    return diag_fail(l->diag, S3R_E_INVALID_ARGUMENT, "%s: '%.60s' is not %s", origin, text,
+                     wanted);
 }
 
+static int set_value(struct loading *l, enum kind kind, void *field, const char *text,
+                     const char *origin)
+{
+    const char *wanted = check_text(kind, text);
+    if (wanted)
+        return wrong(l, origin, text, wanted);
+    if (is_text(kind))
+        return set_text(field, text);
+    if (kind == KIND_NUMBER)
+        return num_parse_dec(text, strlen(text), UINT32_MAX, field)
+                   ? 0
+                   : wrong(l, origin, text, "a number from 0 to 4294967295");
+    if (kind == KIND_SIZE)
+        return parse_size(text, field) == 0
+                   ? 0
+                   : wrong(l, origin, text, "a size such as 64MiB (KiB, MiB, GiB, TiB or none)");
+    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+        return wrong(l, origin, text, "on or off");
+    *(bool *)field = strcmp(text, "on") == 0;
+    return 0;
+}
+
+/* A weaker source does not count, but what it says must make sense all the same. */
 static int set_option(struct loading *l, size_t i, enum source source, const char *text,
                       const char *origin)
 {
-    if (source < l->sources[i])
-        return 0;
-    l->sources[i] = source;
-    return set_value(l, i, text, origin);
+    union {
+        char *text;
+        uint64_t number;
+        bool is_on;
+    } unused = {0};
+    bool is_weaker = source < l->sources[i];
+    void *field = is_weaker ? (void *)&unused : (char *)l->config + rows[i].offset;
+    int rc = set_value(l, rows[i].kind, field, text, origin);
+    if (is_weaker && is_text(rows[i].kind))
+        free(unused.text);
+    if (!rc && !is_weaker)
+        l->sources[i] = source;
+    return rc;
 }
 
 static int read_file(struct loading *l, const char *path, const char *origin, char **ret)
@@ -297,6 +370,8 @@ static int load_all(struct loading *l, int argc, char **argv, char **env)
     int rc = load_defaults(l);
     if (!rc)
         rc = load_args(l, argc, argv, &file);
+    if (l->config->is_help_wanted || l->config->is_version_wanted)
+        return rc; /* on any machine, whatever its environment says */
     if (!rc && file)
         rc = load_file(l, file);
     for (; !rc && *env; env++)
@@ -323,7 +398,7 @@ void config_fini(struct config *c)
         char **field = (char **)((char *)c + rows[i].offset);
         if (rows[i].kind == KIND_SECRET && *field)
             explicit_bzero(*field, strlen(*field));
-        if (rows[i].kind == KIND_TEXT || rows[i].kind == KIND_SECRET)
+        if (is_text(rows[i].kind))
             free(*field);
     }
     memset(c, 0, sizeof *c);
@@ -334,10 +409,10 @@ void config_print(const struct config *c, struct text *out)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const void *field = (const char *)c + rows[i].offset;
         text_fmt(out, "%s = ", rows[i].name);
-        if (rows[i].kind == KIND_TEXT)
-            text_str(out, *(char *const *)field);
-        else if (rows[i].kind == KIND_SECRET)
+        if (rows[i].kind == KIND_SECRET)
             text_str(out, **(char *const *)field ? "***" : "");
+        else if (is_text(rows[i].kind))
+            text_str(out, *(char *const *)field);
         else if (rows[i].kind == KIND_SWITCH)
             text_str(out, *(const bool *)field ? "on" : "off");
         else

@@ -16,12 +16,16 @@
 #include "base/text.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CONFIG_FILE_LEN_MAX (64 * 1024)
 
 typedef char *config_TEXT;
 typedef char *config_SECRET;
+typedef char *config_ADDRESS;
+typedef char *config_LEVEL;
+typedef char *config_REGION;
 typedef uint64_t config_NUMBER;
 typedef uint64_t config_SIZE;
 typedef bool config_SWITCH;
@@ -37,6 +41,11 @@ struct config {
 int config_load(int argc, char **argv, char **env, struct diag *diag,
                 struct config *ret) MUST_CHECK;
 void config_fini(struct config *c);
+/* "host:port", "[v6]:port", ":port"; the host without brackets, "" for any. */
+int config_split_address(const char *text, char *ret_host, size_t host_size, char *ret_port,
+                         size_t port_size) MUST_CHECK;
+/* The place of `name` among error, warn, info, debug; -1 for none of them. */
+int config_level(const char *name);
 /* One `name = value` a line; secrets are shown as *** when set. */
 void config_print(const struct config *c, struct text *out);
 /* The options with their defaults and meanings. */

@@ -56,6 +56,7 @@ struct http_exchange {
     char method[24];
     struct headers headers;
     struct sockaddr_storage peer;
+    const char *last_value_end; /* in the library's buffer, while the head is read */
     bool has_length, is_chunked;
     uint64_t length;
     int framing_error;
@@ -98,6 +99,7 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind UNUSED, co
         head_is_bad(ex, S3R_E_BAD_FRAMING, "a header line is folded or does not end in CRLF");
         return MHD_NO;
     }
+    ex->last_value_end = value + value_len;
     int rc = headers_add_n(&ex->headers, name, name_len, value, value_len);
     if (rc) {
         head_is_bad(ex, rc == S3R_E_INVALID_REQUEST ? S3R_E_BAD_FRAMING : rc,
@@ -107,6 +109,19 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind UNUSED, co
         return MHD_NO;
     }
     return MHD_YES;
+}
+
+/* The head is as long as its text with CRLF after each line and one more CRLF. `method` is its
+ * first byte. This catches a bare LF behind the last header, where no other text follows to show
+ * it. */
+static void check_end(struct http_exchange *ex, const char *method)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(ex->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!info || ex->framing_error || !ex->last_value_end)
+        return;
+    if ((uintptr_t)ex->last_value_end + 4 - (uintptr_t)method != info->header_size)
+        head_is_bad(ex, S3R_E_BAD_FRAMING, "the head does not end in CRLF CRLF");
 }
 
 static void check_target(struct http_exchange *ex)
@@ -150,6 +165,7 @@ static void read_head(struct http_exchange *ex, const char *method, const char *
     else if (!ends_in_crlf(version, 8))
         head_is_bad(ex, S3R_E_BAD_FRAMING, "the request line does not end in CRLF");
     MHD_get_connection_values_n(ex->mhd, MHD_HEADER_KIND, take_header, ex);
+    check_end(ex, method);
     check_target(ex);
     check_length(ex);
     if (headers_count(&ex->headers, "host") != 1 && strcmp(version, "HTTP/1.1") == 0)

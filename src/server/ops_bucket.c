@@ -3,6 +3,7 @@
 #include "server/ops.h"
 
 #include "base/clock.h"
+#include "base/num.h"
 #include "s3/names.h"
 #include "s3/xml.h"
 #include "s3/xml_read.h"
@@ -11,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS_PER_PAGE 1000
+#define BUCKETS_PER_READ 1000
+#define BUCKETS_MAX 10000
 
 static void print_owner(struct text *out, const char *element, const char *owner)
 {
@@ -31,27 +33,72 @@ static void print_bucket(struct text *out, const struct store_bucket *b)
     xml_close(out, "Bucket");
 }
 
+struct bucket_page {
+    const char *prefix;
+    char after[LIMIT_BUCKET_LEN_MAX + 1];
+    uint64_t max, count;
+    bool has_more;
+};
+
+/* The continuation token is the last name that was listed. */
+static int parse_page(struct request *r, struct bucket_page *page)
+{
+    const char *prefix = request_query(r, "prefix"), *max = request_query(r, "max-buckets");
+    const char *token = request_query(r, "continuation-token");
+    *page = (struct bucket_page){.prefix = prefix ? prefix : "", .max = BUCKETS_MAX};
+    if (max && (!num_parse_dec(max, strlen(max), BUCKETS_MAX, &page->max) || page->max == 0))
+        return diag_fail(&r->diag, S3R_E_INVALID_ARGUMENT,
+                         "max-buckets is not a number from 1 to %d", BUCKETS_MAX);
+    if (token && bucket_name_check(token, strlen(token), NULL))
+        return diag_fail(&r->diag, S3R_E_INVALID_ARGUMENT, "continuation-token is not one of ours");
+    snprintf(page->after, sizeof page->after, "%.63s", token ? token : "");
+    return 0;
+}
+
+/* Names come in order: those with the prefix stand together. */
+static int print_buckets(struct request *r, struct bucket_page *page)
+{
+    CLEANUP(freep) struct store_bucket *rows = calloc(BUCKETS_PER_READ, sizeof *rows);
+    char after[LIMIT_BUCKET_LEN_MAX + 1];
+    bool has_more = true;
+    int rc = rows ? 0 : S3R_E_NOMEM;
+    memcpy(after, page->after, sizeof after);
+    while (!rc && has_more && !page->has_more) {
+        size_t count = 0;
+        rc = store_bucket_list(r->server->store, after, BUCKETS_PER_READ, rows, &count, &has_more);
+        for (size_t i = 0; !rc && i < count && !page->has_more; i++) {
+            memcpy(after, rows[i].name, sizeof after);
+            if (strncmp(rows[i].name, page->prefix, strlen(page->prefix)) != 0)
+                continue;
+            page->has_more = page->count == page->max;
+            if (page->has_more)
+                break;
+            print_bucket(&r->reply.body, &rows[i]);
+            memcpy(page->after, rows[i].name, sizeof page->after);
+            page->count++;
+        }
+    }
+    return rc;
+}
+
 int op_list_buckets(struct request *r)
 {
     struct text *out = &r->reply.body;
-    CLEANUP(freep) struct store_bucket *rows = calloc(BUCKETS_PER_PAGE, sizeof *rows);
-    char after[LIMIT_BUCKET_LEN_MAX + 1] = "";
-    bool has_more = true;
-    if (!rows)
-        return S3R_E_NOMEM;
-    int rc = reply_xml(r);
+    struct bucket_page page;
+    int rc = parse_page(r, &page);
+    if (!rc)
+        rc = reply_xml(r);
+    if (rc)
+        return rc;
     xml_root(out, "ListAllMyBucketsResult");
     print_owner(out, "Owner", r->auth.access_key);
     xml_open(out, "Buckets");
-    while (!rc && has_more) {
-        size_t count = 0;
-        rc = store_bucket_list(r->server->store, after, BUCKETS_PER_PAGE, rows, &count, &has_more);
-        for (size_t i = 0; !rc && i < count; i++)
-            print_bucket(out, &rows[i]);
-        if (!rc && count)
-            snprintf(after, sizeof after, "%s", rows[count - 1].name);
-    }
+    rc = print_buckets(r, &page);
     xml_close(out, "Buckets");
+    if (page.has_more)
+        xml_str(out, "ContinuationToken", page.after);
+    if (*page.prefix)
+        xml_str(out, "Prefix", page.prefix);
     xml_close(out, "ListAllMyBucketsResult");
     return rc;
 }

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "server/peers.h"
 #include "server/request.h"
 
@@ -59,31 +58,6 @@ static int check_config(const struct config *c, struct diag *diag)
 
 /* ---- the listener ---- */
 
-/* "host:port", "[v6]:port", ":port" */
-static int split_address(const char *text, char *host, size_t host_size, char *port,
-                         size_t port_size, struct diag *diag)
-{
-    uint64_t number;
-    const char *colon = strrchr(text, ':');
-    if (!colon || !num_parse_dec(colon + 1, strlen(colon + 1), 65535, &number))
-        return diag_fail(diag, S3R_E_INVALID_ARGUMENT,
-                         "--listen: '%.80s' is not HOST:PORT with a port from 0 to 65535", text);
-    size_t len = (size_t)(colon - text);
-    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
-        len -= 2;
-    } else if (memchr(text, ':', len)) {
-        return diag_fail(diag, S3R_E_INVALID_ARGUMENT,
-                         "--listen: an IPv6 address is written [ADDRESS]:PORT");
-    }
-    if (len >= host_size)
-        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "--listen: the host is too long");
-    memcpy(host, text, len);
-    host[len] = '\0';
-    snprintf(port, port_size, "%llu", (unsigned long long)number);
-    return 0;
-}
-
 static int bind_one(const struct addrinfo *a, int *ret_fd)
 {
     CLEANUP(closep) int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -115,7 +89,7 @@ static int open_listener(struct server *s, struct diag *diag, int *ret_fd)
 {
     char host[256], port[8];
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found;
-    int rc = split_address(s->config->listen, host, sizeof host, port, sizeof port, diag);
+    int rc = config_split_address(s->config->listen, host, sizeof host, port, sizeof port);
     if (rc)
         return rc;
     int failed = getaddrinfo(*host ? host : NULL, port, &hints, &found);

@@ -246,7 +246,8 @@ static void copy_sources_name_exactly_one_object(void **state)
         {"?versionId=a/b", NULL, NULL, S3R_E_INVALID_ARGUMENT},
         {"bkt?versionId=a/b", NULL, NULL, S3R_E_INVALID_ARGUMENT},
         {"bkt/%zz", NULL, NULL, S3R_E_INVALID_ARGUMENT},
-        {"bkt%2Fk", NULL, NULL, S3R_E_INVALID_ARGUMENT},
+        {"bkt%2Fk", "k", NULL, 0},
+        {"%2Fbkt%2Fa%2Fb", "a/b", NULL, 0},
         {"B_/k", NULL, NULL, S3R_E_INVALID_BUCKET_NAME},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
