@@ -91,9 +91,11 @@ static int piece(enum io_call call, size_t len, size_t *ret_len)
         return io_error(err);
     }
     *ret_len = len < IO_CALL_LEN_MAX ? len : IO_CALL_LEN_MAX;
-    /* as a kernel would under O_DIRECT: cut at a sector, unless less than that is left */
-    if (err == IO_SHORT && len > 1)
-        *ret_len = len / 2 > 4096 ? len / 2 / 4096 * 4096 : len / 2;
+    /* cut as O_DIRECT allows: at 4 KiB, and below that only what is no 4 KiB anyway */
+    if (err == IO_SHORT && *ret_len > 4096)
+        *ret_len = *ret_len / 2 > 4096 ? *ret_len / 2 / 4096 * 4096 : 4096;
+    else if (err == IO_SHORT && *ret_len > 1 && *ret_len < 4096)
+        *ret_len /= 2;
     return 0;
 }
 
@@ -209,7 +211,7 @@ int io_rename(const char *from, const char *to)
 bool io_set_direct(int fd, bool is_direct)
 {
     int flags = fcntl(fd, F_GETFL);
-    if (flags < 0)
+    if (flags < 0 || (is_direct && io_ask(IO_SET_DIRECT, "")))
         return false;
     int wanted = is_direct ? flags | O_DIRECT : flags & ~O_DIRECT;
     return wanted == flags || !fcntl(fd, F_SETFL, wanted);

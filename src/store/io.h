@@ -29,6 +29,7 @@ enum io_call {
     IO_UNLINK,
     IO_MKDIR,
     IO_RENAME,
+    IO_SET_DIRECT,
     IO_INDEX_WRITE, /* a synced batch of the index */
     IO_POINT,       /* no call: a named place of a commit, for tests that end the process there */
 };

@@ -239,7 +239,7 @@ static void listing_shows_what_was_stored(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, box_setup, box_teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, box_setup_ram, box_teardown)
     const struct CMUnitTest tests[] = {
         T(keys_come_in_the_order_of_their_bytes),
         T(delimiters_roll_keys_up),

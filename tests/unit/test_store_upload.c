@@ -433,7 +433,8 @@ int main(void)
         T(an_aborted_upload_leaves_nothing),
         T(completion_is_judged_and_can_be_tried_again),
         T(uploads_are_listed_by_key_then_age),
-        T(ten_thousand_parts_become_an_object),
+        cmocka_unit_test_setup_teardown(ten_thousand_parts_become_an_object, box_setup_ram,
+                                        box_teardown),
         T(concurrent_uploads_of_one_part_leave_one_whole),
         T(an_abort_that_races_with_parts_leaves_nothing),
     };
