@@ -3,6 +3,7 @@
 
 #include "base/crc64.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "store/io.h"
 #include "store/le.h"
 
@@ -281,7 +282,7 @@ static void without_o_direct_all_works_with_one_log_line(void **state)
 /* What the child does, in this order; a byte on the pipe says that one was acknowledged. */
 static int (*const script[])(struct scene *sc) = {do_part,   do_complete, do_new,
                                                   do_inline, do_delete,   do_overwrite};
-static size_t exit_at;
+static uint64_t exit_at;
 
 static int exit_at_point(enum io_call call, const char *what, void *arg)
 {
@@ -298,7 +299,8 @@ static int child(const char *dir, const char *id, const char *at)
     snprintf(sc.id, sizeof(sc.id), "%s", id);
     if (store_open(&config, NULL, &b.s))
         return 1;
-    exit_at = strtoul(at, NULL, 10);
+    if (!num_parse_dec(at, strlen(at), 1000, &exit_at))
+        return 3;
     io_set_hook(exit_at_point, NULL);
     for (size_t i = 0; i < ARRAY_LEN(script); i++)
         if (script[i](&sc) || write(STDOUT_FILENO, "+", 1) != 1)
