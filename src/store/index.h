@@ -76,8 +76,8 @@ void index_iter_closep(struct index_iter **it);
 void index_iter_seek(struct index_iter *it, const void *key, size_t key_len);
 bool index_iter_valid(const struct index_iter *it);
 void index_iter_next(struct index_iter *it);
-const char *index_iter_key(const struct index_iter *it, size_t *ret_len);
-const char *index_iter_value(const struct index_iter *it, size_t *ret_len);
+const char *index_iter_key(struct index_iter *it, size_t *ret_len);
+const char *index_iter_value(struct index_iter *it, size_t *ret_len);
 /* Why it is not valid: 0 at the end. */
 int index_iter_error(const struct index_iter *it) MUST_CHECK;
 

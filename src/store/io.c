@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,8 +16,8 @@
 /* one system call moves at most this: Linux stops a little below 2 GiB */
 #define IO_CALL_LEN_MAX (1u << 30)
 
-static io_hook_fn *hook_fn;
-static void *hook_arg;
+static _Atomic(io_hook_fn *) hook_fn;
+static _Atomic(void *) hook_arg;
 
 void io_set_hook(io_hook_fn *fn, void *arg)
 {
@@ -26,7 +27,8 @@ void io_set_hook(io_hook_fn *fn, void *arg)
 
 int io_ask(enum io_call call, const char *what)
 {
-    return hook_fn ? hook_fn(call, what, hook_arg) : 0;
+    io_hook_fn *fn = hook_fn;
+    return fn ? fn(call, what, hook_arg) : 0;
 }
 
 void io_point(const char *name)

@@ -5,7 +5,7 @@
  * Not here: what the bytes mean (file.h); RocksDB's own calls (index.c asks the hook about them).
  * Units:    bytes.
  * Owns:     the hook is a process-wide setting, for tests.
- * Threads:  any; the hook is set before threads start.
+ * Threads:  any.
  * Errors:   S3R_E_STORE_FULL (ENOSPC, EDQUOT), S3R_E_STORE_READ_ONLY (EROFS), S3R_E_NO_SUCH_KEY
  *           (ENOENT: the caller knows what was missing), S3R_E_NOMEM, else S3R_E_STORE_IO.
  * Limits:   none. */
