@@ -2,6 +2,7 @@
 #include "cm.h"
 
 #include "cma_side.h"
+#include "rdma/cma/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -474,6 +475,56 @@ static void tables_of_processes_that_are_gone_are_let_go(void **state)
     mover_close(m);
 }
 
+/* A process that only has a window, until it is killed. */
+static pid_t start_small_owner(char *ret_token, size_t size)
+{
+    int out[2];
+    assert_int_equal(pipe(out), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        static char memory[64];
+        struct owner *o;
+        struct owner_window *w;
+        if (owner_open("cma", NULL, NULL, &o) || owner_register(o, memory, sizeof memory, NULL) ||
+            owner_window_open(o, memory, 0, sizeof memory, NULL, &w))
+            _exit(1);
+        const char *token = owner_window_token(w);
+        if (write(out[1], token, strlen(token) + 1) < 0)
+            _exit(1);
+        pause();
+        _exit(0);
+    }
+    close(out[1]);
+    assert_true(read(out[0], ret_token, size) > 0);
+    close(out[0]);
+    return pid;
+}
+
+static void more_processes_than_are_kept_are_served_all_the_same(void **state)
+{
+    enum { OWNERS = PEERS_MAX + 20 };
+    static pid_t pids[OWNERS];
+    static char text[OWNERS][128];
+    struct mover *m;
+    int before = count_descriptors();
+    assert_int_equal(mover_open("cma", NULL, &m), 0);
+    for (int i = 0; i < OWNERS; i++)
+        pids[i] = start_small_owner(text[i], sizeof text[i]);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < OWNERS; i++) {
+            char byte = 1;
+            assert_int_equal(moved_by(m, text[i], TRANSFER_WRITE, 0, &byte, 1), 0);
+        }
+    }
+    assert_int_equal(count_descriptors() - before, PEERS_MAX);
+    for (int i = 0; i < OWNERS; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    mover_close(m);
+    assert_int_equal(count_descriptors(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +541,7 @@ int main(void)
         WITH_SIDE(a_copy_that_seccomp_denies_is_a_decline_that_says_so),
         WITH_SIDE(another_users_process_is_declined),
         cmocka_unit_test(descriptors_are_given_back),
+        cmocka_unit_test(more_processes_than_are_kept_are_served_all_the_same),
         cmocka_unit_test(tables_of_processes_that_are_gone_are_let_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
