@@ -184,7 +184,7 @@ static void obey_withdraw(int i, bool is_settled)
 
 static void obey_move(char *args)
 {
-    char way, hex[2 * sizeof(struct token) + 1];
+    char way, hex[PEER_LINE_MAX];
     unsigned seed;
     size_t off, len;
     int deadline_ms;
