@@ -58,18 +58,26 @@ def kernel():
     return glob.glob(done + "/boot/vmlinuz-*")[0], done
 
 
+def _kernel_package():
+    out = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True,
+                         text=True, check=False).stdout
+    found = re.search(r"Depends: (linux-image-[0-9]\S+)", out)
+    return found and found[1]
+
+
 def _unpack_kernel(cache, done):
-    names = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True,
-                           text=True, check=False).stdout
-    found = re.search(r"Depends: (linux-image-[0-9]\S+)", names)
-    if not found:
+    name = _kernel_package()
+    if not name and os.geteuid() == 0:  # a machine whose package lists were cleaned away
+        subprocess.run(["apt-get", "-qq", "update"], capture_output=True, check=False)
+        name = _kernel_package()
+    if not name:
         raise GuestError("apt knows no linux-image-amd64 here: run apt-get update")
     with tempfile.TemporaryDirectory(dir=cache) as work:
-        got = subprocess.run(["apt-get", "download", "-qq", found[1]], cwd=work,
+        got = subprocess.run(["apt-get", "download", "-qq", name], cwd=work,
                              capture_output=True, text=True, check=False)
         debs = glob.glob(work + "/*.deb")
         if not debs:
-            raise GuestError(f"apt-get download {found[1]}: {got.stderr.strip()}")
+            raise GuestError(f"apt-get download {name}: {got.stderr.strip()}")
         subprocess.run(["dpkg", "-x", debs[0], work + "/kernel"], check=True)
         # Debian 12 keeps /lib a link to /usr/lib; the package has either.
         root = work + "/kernel"
