@@ -7,11 +7,13 @@
 The script runs as root with busybox's commands, what it prints is in `guest.log`. The network is
 QEMU's user mode, restricted: nothing leaves the guest, and only a loopback port of the host leads
 in. Needs (Debian): qemu-system-x86 busybox-static kmod, and apt-get to fetch the kernel once."""
+import ctypes
 import glob
 import gzip
 import os
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -180,6 +182,11 @@ def accelerator():
     return "kvm" if works else "tcg"
 
 
+def die_with_parent():
+    """For the child before it executes: no guest outlives a test that was killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -231,7 +238,8 @@ class Guest:
     def start(self):
         self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL,
-                                        stderr=open(self.log + ".qemu", "wb"))
+                                        stderr=open(self.log + ".qemu", "wb"),
+                                        preexec_fn=die_with_parent)
 
     def console(self):
         try:

@@ -25,7 +25,7 @@ import nbd_cut  # noqa: E402
 import s3raw  # noqa: E402
 
 USER, SECRET, BUCKET = "cutuser", "cutsecret-cutsecret", "cuts"
-PORT, WRITERS, KEYS_EACH = 9000, 8, 25
+PORT, WRITERS, KEYS_EACH, PATIENCE_S = 9000, 8, 25, 60
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [(0, 0), (1, 200), (1, 4 * KIB), (4 * KIB, 64 * KIB), (64 * KIB, MIB), (MIB, 3 * MIB)]
 
@@ -203,6 +203,13 @@ class Bench:
     def round(self):
         """Boots, verifies what the cut before left, loads, cuts. Returns faults and a summary."""
         disk, running, s3 = self.boot()
+        try:
+            return self.loaded_round(disk, running, s3)
+        finally:
+            running.close()
+            disk.close()
+
+    def loaded_round(self, disk, running, s3):
         with_faults = [] if self.is_new else self.verify(s3)
         self.create_bucket(s3)
         if self.options.nosync:  # only objects are to be lost, not the store and the bucket
@@ -213,11 +220,13 @@ class Bench:
         for w in writers:
             w.start()
         time.sleep(self.rng.uniform(*self.options.load_s))
+        end = time.monotonic() + PATIENCE_S  # a slow machine gets the time to have something to lose
+        while sum(w.done for w in writers) < 2 * WRITERS and time.monotonic() < end:
+            time.sleep(0.05)
         is_cut.set()
         counts = disk.cut(running.kill)
         for w in writers:
             w.join(70)
-        running.close()
         with_faults += [w.fault for w in writers if w.fault]
         done = sum(w.done for w in writers)
         if done < WRITERS:
