@@ -25,7 +25,7 @@ enum file_kind {
 };
 
 #define FILE_PATH_MAX 4352
-/* data/TTTTTTTT/LLL/IIIIIIIIIIIIIIII: 1024 files in a folder, 1024 such folders in one above. */
+/* data/TTTTTTTTTTT/LLL/IIIIIIIIIIIIIIII: 1024 files in a folder, 1024 such folders in one above. */
 void file_path(char out[FILE_PATH_MAX], const char *store_dir, uint64_t file_id);
 void file_folder(char out[FILE_PATH_MAX], const char *store_dir, uint64_t file_id);
 /* The two folders of a file, made durably. */
