@@ -61,7 +61,7 @@ static int get_piece(struct fetch *f, uint64_t off, size_t len, struct client_re
                        &f->diag, result);
     if (e != 0)
         return e;
-    int error = write_all(f->to.fd, f->memory.ptr, result->len);
+    int error = download_write(&f->to, f->memory.ptr, result->len);
     if (error != 0)
         return local_error(f, error);
     f->crc64 = crc64_update(f->crc64, f->memory.ptr, result->len);

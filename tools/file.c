@@ -2,15 +2,21 @@
 #include "tools/file.h"
 
 #include "base/crypto.h"
+#include "tools/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define STOP_LOOK_MS 100
+#define DIRECT_ALIGN 4096u
+#define DIRECT_LEN_MIN (1u << 20)
 
 static int name_temporary(struct download *d)
 {
@@ -91,6 +97,34 @@ void download_fini(struct download *d)
     d->fd = -1;
 }
 
+/* Past the page cache, which is the slower way for what nobody reads again soon: 0, or the errno
+ * that says why not. */
+static int write_direct(int fd, const void *bytes, size_t len)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) != 0)
+        return errno;
+    int error = write_all(fd, bytes, len);
+    return fcntl(fd, F_SETFL, flags) == 0 ? error : errno;
+}
+
+int download_write(struct download *d, const void *bytes, size_t len)
+{
+    size_t direct_len = len / DIRECT_ALIGN * DIRECT_ALIGN;
+    bool is_direct = !d->is_stdout && !d->is_buffered && direct_len >= DIRECT_LEN_MIN &&
+                     d->done % DIRECT_ALIGN == 0 && (uintptr_t)bytes % DIRECT_ALIGN == 0;
+    int error = is_direct ? write_direct(d->fd, bytes, direct_len) : EINVAL;
+    if (error == EINVAL || error == EOPNOTSUPP) {
+        d->is_buffered = d->is_buffered || is_direct; /* this file system does not like it */
+        direct_len = 0;
+        error = !is_direct || lseek(d->fd, (off_t)d->done, SEEK_SET) >= 0 ? 0 : errno;
+    }
+    if (error == 0)
+        error = write_all(d->fd, (const char *)bytes + direct_len, len - direct_len);
+    d->done += error == 0 ? len : 0;
+    return error;
+}
+
 int write_all(int fd, const void *bytes, size_t len)
 {
     const char *p = bytes;
@@ -111,12 +145,19 @@ int read_full(int fd, void *bytes, size_t len, size_t *ret_len)
     char *p = bytes;
     size_t got = 0;
     while (got < len) {
+        /* A signal that comes just before a read would not end it: so it waits in short steps. */
+        struct pollfd p_in = {.fd = fd, .events = POLLIN};
+        int ready = poll(&p_in, 1, STOP_LOOK_MS);
+        if (is_stopped())
+            return EINTR;
+        if (ready <= 0)
+            continue;
         ssize_t n = read(fd, p + got, len - got);
-        if (n < 0)
-            return errno; /* EINTR too: the user wants to stop */
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return errno;
         if (n == 0)
             break;
-        got += (size_t)n;
+        got += n > 0 ? (size_t)n : 0;
     }
     *ret_len = got;
     return 0;

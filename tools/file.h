@@ -21,19 +21,21 @@
 
 struct download {
     int fd;
-    bool is_stdout;
+    bool is_stdout, is_buffered;
+    uint64_t done; /* bytes written */
     char path[PATH_MAX], dir[PATH_MAX];
     char temporary[PATH_MAX]; /* "" while the file has no name at all */
 };
 
 /* `path` NULL: standard output. */
 int download_init(struct download *d, const char *path) MUST_CHECK;
+int download_write(struct download *d, const void *bytes, size_t len) MUST_CHECK;
 /* Synced, then renamed to its name. */
 int download_commit(struct download *d) MUST_CHECK;
 void download_fini(struct download *d);
 
 int write_all(int fd, const void *bytes, size_t len) MUST_CHECK;
-/* Until `len` or the end of the file. */
+/* Until `len` or the end of the file. EINTR: the user wants to stop. */
 int read_full(int fd, void *bytes, size_t len, size_t *ret_len) MUST_CHECK;
 /* NULL when there is none. At least one page, so never NULL for length 0. */
 void *pages_alloc(size_t len);
