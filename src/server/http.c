@@ -57,7 +57,7 @@ struct http_exchange {
     struct headers headers;
     struct sockaddr_storage peer;
     const char *last_value_end; /* in the library's buffer, while the head is read */
-    bool has_length, is_chunked;
+    bool has_length, is_chunked, is_active;
     uint64_t length;
     int framing_error;
     struct diag framing_diag;
@@ -202,7 +202,6 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *mhd
     ex->fd = info ? info->connect_fd : -1;
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     ex->connection = info ? info->socket_context : NULL;
-    atomic_fetch_add(&h->active, 1);
     return ex;
 }
 
@@ -225,6 +224,8 @@ static enum MHD_Result first_call(struct http_exchange *ex, const char *method, 
 {
     if (!ex->target)
         return MHD_NO;
+    ex->is_active = true;
+    atomic_fetch_add(&ex->http->active, 1);
     set_busy(ex->http, ex->connection, true);
     read_head(ex, method, version);
     copy_peer(ex);
@@ -282,10 +283,11 @@ static void on_completed(void *cls, struct MHD_Connection *mhd UNUSED, void **co
     set_busy(h, ex->connection, false);
     if (ex->req)
         h->config.app.done(ex->req, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    if (ex->is_active)
+        atomic_fetch_sub(&h->active, 1);
     headers_fini(&ex->headers);
     free(ex->target);
     free(ex);
-    atomic_fetch_sub(&h->active, 1);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,

@@ -111,6 +111,7 @@ static const struct op ops[] = {
      .method = "GET",
      .needs_key = true,
      .has_rdma = true,
+     .pool = POOL_DISK,
      .run = op_get_object,
      .try_now = op_get_object_now},
     {.name = "HeadObject", .method = "HEAD", .needs_key = true, .run = op_head_object},

@@ -318,7 +318,10 @@ static int run(struct request *r, enum rdma_way way, uint64_t begin, uint64_t le
     if (rc || len == 0)
         return rc;
     /* half of the patience for a place, so that there is time left to move the bytes */
-    rc = staging_take(r->server->staging, begun + (r->deadline_ns - begun) / 2, &slot);
+    rc = staging_take(r->server->staging, begun + (r->deadline_ns - begun) / 2,
+                      request_is_cancelled, r, &slot);
+    if (rc == S3R_E_CANCELLED)
+        return rc;
     if (rc)
         return decline(r, DECLINE_CAPACITY, S3R_E_RDMA_UNAVAILABLE, "all staging memory is in use");
     struct lanes *l = calloc(1, sizeof *l);

@@ -82,6 +82,7 @@ static void request_done(void *req, bool is_sent)
 static void run_work(void *arg)
 {
     struct request *r = arg;
+    struct server *s = r->server;
     r->work(r);
     pthread_mutex_lock(&r->lock);
     bool is_detached = r->is_detached, is_suspended = r->is_suspended;
@@ -93,6 +94,19 @@ static void run_work(void *arg)
         request_destroy(r);
     else if (is_suspended)
         http_resume(ex);
+    atomic_fetch_sub(&s->working, 1);
+}
+
+/* Whoever is counted before server_stop() raises its flag is waited for; whoever is not sees it. */
+static int submit(struct request *r, enum pool pool)
+{
+    struct server *s = r->server;
+    atomic_fetch_add(&s->working, 1);
+    int rc = atomic_load(&s->is_stopping) ? S3R_E_SHUTTING_DOWN
+                                          : work_submit(s->pools[pool], &r->job, run_work, r);
+    if (rc)
+        atomic_fetch_sub(&s->working, 1);
+    return rc;
 }
 
 int request_work(struct request *r, enum pool pool, void (*work)(struct request *r))
@@ -101,7 +115,7 @@ int request_work(struct request *r, enum pool pool, void (*work)(struct request 
     r->is_working = true;
     pthread_mutex_unlock(&r->lock);
     r->work = work;
-    int rc = work_submit(r->server->pools[pool], &r->job, run_work, r);
+    int rc = submit(r, pool);
     if (rc) {
         pthread_mutex_lock(&r->lock);
         r->is_working = false;
@@ -143,7 +157,8 @@ bool request_is_cancelled(void *request)
 {
     struct request *r = request;
     pthread_mutex_lock(&r->lock);
-    bool is_gone = r->is_detached || http_peer_is_gone(r->ex);
+    bool is_gone =
+        atomic_load(&r->server->is_stopping) || r->is_detached || http_peer_is_gone(r->ex);
     pthread_mutex_unlock(&r->lock);
     return is_gone;
 }

@@ -238,10 +238,10 @@ void server_stop(struct server *s)
     atomic_store(&s->is_draining, true);
     while (http_active(s->http) && clock_mono_ns() < until)
         nanosleep(&pause, NULL);
-    /* what a worker still has must come back before the library may stop: it would abort on a
-     * suspended connection */
-    for (int i = 0; i < POOL_COUNT; i++)
-        while (work_pool_load(s->pools[i]))
-            nanosleep(&pause, NULL);
+    /* what a worker still has must come back, and nothing new may go to one, before the library
+     * may stop: it would abort on a suspended connection */
+    atomic_store(&s->is_stopping, true);
+    while (atomic_load(&s->working))
+        nanosleep(&pause, NULL);
     close_parts(s);
 }

@@ -37,7 +37,9 @@ struct server {
     struct metrics metrics;
     /* Bytes per second of late, each way, 0: not known. */
     atomic_uint_fast64_t rdma_rate[RDMA_WAYS];
-    atomic_bool is_draining;
+    atomic_bool is_draining; /* new requests are refused */
+    atomic_bool is_stopping; /* those under way, too: no more work is handed to a pool */
+    atomic_size_t working;   /* requests that a worker has or will have */
 };
 
 int server_start(const struct config *config, struct diag *diag,

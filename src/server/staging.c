@@ -6,6 +6,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
+
+#define CANCEL_LOOK_NS (100 * NS_PER_MS)
+
+struct waiter {
+    TAILQ_ENTRY(waiter) link;
+};
 
 struct staging {
     struct mover *mover; /* fixed after create */
@@ -17,7 +24,7 @@ struct staging {
     /* lock `lock` */
     size_t *free_slots; /* a stack */
     size_t free_count;
-    uint64_t next_ticket, now_serving; /* equal: nobody waits */
+    TAILQ_HEAD(, waiter) waiters;
 };
 
 int staging_create(struct mover *mover, uint64_t size, struct diag *diag,
@@ -28,6 +35,7 @@ int staging_create(struct mover *mover, uint64_t size, struct diag *diag,
     if (!s)
         return S3R_E_NOMEM;
     s->mover = mover;
+    TAILQ_INIT(&s->waiters);
     s->slot_count = size / STAGING_SLOT_LEN;
     s->base = mmap(NULL, s->slot_count * STAGING_SLOT_LEN, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -76,29 +84,42 @@ static void *pop(struct staging *s)
     return s->base + s->free_slots[--s->free_count] * STAGING_SLOT_LEN;
 }
 
-/* Tickets keep the order: only the one being served may take, and one who gives up passes on. */
-int staging_take(struct staging *s, int64_t deadline_ns, void **ret_slot)
+/* How long the caller may wait before it looks again whether it is still wanted. */
+static struct timespec look_again(int64_t deadline_ns)
 {
-    struct timespec until = clock_timespec(deadline_ns);
-    int rc = 0;
-    pthread_mutex_lock(&s->lock);
-    uint64_t ticket = s->next_ticket++;
-    while (ticket != s->now_serving || s->free_count == 0) {
-        bool is_late = clock_mono_ns() >= deadline_ns;
-        if (is_late && ticket == s->now_serving) {
-            rc = S3R_E_BUSY;
-            break;
-        }
-        /* a late one that is not at the head yet waits for its turn to leave: those before it
-         * have deadlines of their own */
-        if (is_late)
-            pthread_cond_wait(&s->wake, &s->lock);
-        else
-            pthread_cond_timedwait(&s->wake, &s->lock, &until);
+    int64_t soon_ns = clock_mono_ns() + CANCEL_LOOK_NS;
+    return clock_timespec(soon_ns < deadline_ns ? soon_ns : deadline_ns);
+}
+
+/* Called and returns with the lock held; 0: it is our turn and a slot is free. */
+static int wait_turn(struct staging *s, const struct waiter *me, int64_t deadline_ns,
+                     bool (*is_cancelled)(void *arg), void *cancel_arg)
+{
+    while (TAILQ_FIRST(&s->waiters) != me || s->free_count == 0) {
+        if (clock_mono_ns() >= deadline_ns)
+            return S3R_E_BUSY;
+        struct timespec until = look_again(deadline_ns);
+        pthread_cond_timedwait(&s->wake, &s->lock, &until);
+        pthread_mutex_unlock(&s->lock);
+        bool is_over = is_cancelled && is_cancelled(cancel_arg);
+        pthread_mutex_lock(&s->lock);
+        if (is_over)
+            return S3R_E_CANCELLED;
     }
+    return 0;
+}
+
+/* First come, first served; whoever gives up leaves from any place. */
+int staging_take(struct staging *s, int64_t deadline_ns, bool (*is_cancelled)(void *arg),
+                 void *cancel_arg, void **ret_slot)
+{
+    struct waiter me;
+    pthread_mutex_lock(&s->lock);
+    TAILQ_INSERT_TAIL(&s->waiters, &me, link);
+    int rc = wait_turn(s, &me, deadline_ns, is_cancelled, cancel_arg);
     if (!rc)
         *ret_slot = pop(s);
-    s->now_serving++;
+    TAILQ_REMOVE(&s->waiters, &me, link);
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
     return rc;
@@ -108,7 +129,7 @@ void *staging_try(struct staging *s)
 {
     void *slot = NULL;
     pthread_mutex_lock(&s->lock);
-    if (s->next_ticket == s->now_serving && s->free_count > s->slot_count / 2)
+    if (TAILQ_EMPTY(&s->waiters) && s->free_count > s->slot_count / 2)
         slot = pop(s);
     pthread_mutex_unlock(&s->lock);
     return slot;

@@ -17,6 +17,8 @@
 #include "base/limits.h"
 #include "rdma/mover.h"
 
+#include <stdbool.h>
+
 #define STAGING_SLOT_LEN (4 * MIB)
 
 struct staging;
@@ -25,8 +27,10 @@ int staging_create(struct mover *mover, uint64_t size, struct diag *diag,
                    struct staging **ret_staging) MUST_CHECK;
 void staging_destroy(struct staging *s);
 struct mover_memory *staging_memory(struct staging *s);
-/* STAGING_SLOT_LEN bytes, page-aligned. */
-int staging_take(struct staging *s, int64_t deadline_ns, void **ret_slot) MUST_CHECK;
+/* STAGING_SLOT_LEN bytes, page-aligned. S3R_E_BUSY when the deadline comes first; S3R_E_CANCELLED a
+ * moment after is_cancelled() says so. */
+int staging_take(struct staging *s, int64_t deadline_ns, bool (*is_cancelled)(void *arg),
+                 void *cancel_arg, void **ret_slot) MUST_CHECK;
 /* A second slot for one transfer: only while more than half are free and nobody waits; else NULL.
  */
 void *staging_try(struct staging *s);
