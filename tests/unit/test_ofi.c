@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -913,6 +914,30 @@ static void fences_and_failures_leave_no_descriptors_behind(void **state)
     side_close(&s);
 }
 
+static void idle_connections_leave_descriptors_for_others(void **state)
+{
+    struct rlimit was, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    few = was;
+    few.rlim_cur = 400;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    void *m = mover_new();
+    unsigned char source[512] = {0};
+    size_t before = count_entries("/proc/self/fd"), most = 0;
+    for (int i = 0; i < 40; i++) {
+        struct side s = side_open(DEVICE, 512, 0);
+        struct out o = window_new(&s, 0, 512);
+        assert_int_equal(move(m, TRANSFER_WRITE, &o.token, 0, source, 512, 5000), 0);
+        window_end(&s, &o, true);
+        side_close(&s);
+        size_t now = count_entries("/proc/self/fd");
+        most = now > most ? now : most;
+    }
+    assert_true(most < before + 400 / 4 + 16);
+    ofi_mover_ops.close(m);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
 static int64_t process_cpu_ns(void)
 {
     struct timespec t;
@@ -1024,6 +1049,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_name_that_is_no_address_is_refused),
         cmocka_unit_test(two_hundred_open_and_close_leave_nothing_behind),
         cmocka_unit_test(fences_and_failures_leave_no_descriptors_behind),
+        cmocka_unit_test(idle_connections_leave_descriptors_for_others),
         cmocka_unit_test(nothing_spins_while_nothing_moves),
         WITH_PEERS(a_provider_that_needs_driving_is_driven),
         WITH_PEERS(the_programs_signal_handlers_are_left_alone),

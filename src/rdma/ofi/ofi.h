@@ -9,8 +9,9 @@
  * Threads:  any; close comes last.
  * Errors:   S3R_E_RDMA_UNAVAILABLE (no libfabric, provider, address or domain: the diag says it),
  *           _REGISTER, _BOUNDS, _PEER, _TRANSFER, _DEADLINE, S3R_E_CANCELLED.
- * Limits:   OFI_WRITERS_IDLE_MAX idle connections to clients; OFI_PIECES_MAX operations of one
- *           transfer in flight, of LIMIT_WINDOW_PIECE_LEN at most each.
+ * Limits:   OFI_WRITERS_IDLE_MAX idle connections to clients (fewer where the process may open few
+ *           descriptors: each takes 14); OFI_PIECES_MAX operations of one transfer in flight, of
+ *           LIMIT_WINDOW_PIECE_LEN at most each.
  *
  * What libfabric 1.17 does, and what the code does about it (kept by tests/unit/test_ofi.c):
  *  - `net` says that it progresses by itself, and does not: a driver thread waits in its queue.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Local addresses from which this host reaches its clients. */
@@ -16,6 +17,9 @@
 /* Clients that libfabric would not take as a peer are not offered to it again for a while. */
 #define REFUSED_MAX 16
 #define REFUSED_NS NS_PER_S
+
+/* What a connection takes: sockets, and what libfabric waits on. */
+#define WRITER_FDS 16
 
 struct refused {
     int64_t until_ns;
@@ -28,6 +32,7 @@ struct ofi_mover {
     const struct ofi_lib *lib;
     struct ofi_device device;
     pid_t pid;
+    size_t idle_max;
     /* Taken first. Opening endpoints, one at a time; it never waits for a peer. */
     pthread_mutex_t open_lock;
     struct ofi_fabric *fabrics[FABRICS_MAX];
@@ -101,6 +106,15 @@ static int try_device(struct ofi_mover *m, struct diag *diag)
     return rc;
 }
 
+/* Idle connections take at most a quarter of the descriptors that this process may open. */
+static size_t idle_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return OFI_WRITERS_IDLE_MAX;
+    return (size_t)min_u64(OFI_WRITERS_IDLE_MAX, limit.rlim_cur / 4 / WRITER_FDS + 1);
+}
+
 static int mover_open_device(const char *device, struct diag *diag, void **ret_mover)
 {
     CLEANUP(ofi_signals_restorep) struct ofi_signals signals;
@@ -114,6 +128,7 @@ static int mover_open_device(const char *device, struct diag *diag, void **ret_m
         return S3R_E_NOMEM;
     m->lib = lib;
     m->pid = getpid();
+    m->idle_max = idle_max();
     pthread_mutex_init(&m->open_lock, NULL);
     pthread_mutex_init(&m->lock, NULL);
     rc = ofi_device_parse(device, lib->minor, diag, &m->device);
@@ -241,6 +256,30 @@ static struct ofi_writer *take_idle(struct ofi_mover *m, const struct token_ofi 
     return NULL;
 }
 
+static int open_one(struct ofi_mover *m, const struct token_ofi *to, struct diag *diag,
+                    struct ofi_writer **ret_writer)
+{
+    pthread_mutex_lock(&m->open_lock);
+    int rc = open_writer(m, to, diag, ret_writer);
+    pthread_mutex_unlock(&m->open_lock);
+    return rc;
+}
+
+/* Closes what nobody uses now. */
+static void drop_idle(struct ofi_mover *m)
+{
+    pthread_mutex_lock(&m->lock);
+    struct ofi_writer *list = m->idle;
+    m->idle = NULL;
+    m->idle_count = 0;
+    pthread_mutex_unlock(&m->lock);
+    while (list) {
+        struct ofi_writer *w = list;
+        list = w->next;
+        ofi_writer_close(w);
+    }
+}
+
 static int writer_take(struct ofi_mover *m, const struct token_ofi *to, struct diag *diag,
                        struct ofi_writer **ret_writer)
 {
@@ -248,11 +287,13 @@ static int writer_take(struct ofi_mover *m, const struct token_ofi *to, struct d
     struct ofi_writer *w = take_idle(m, to);
     m->busy_count++;
     pthread_mutex_unlock(&m->lock);
-    int rc = 0;
-    if (!w) {
-        pthread_mutex_lock(&m->open_lock);
-        rc = open_writer(m, to, diag, &w);
-        pthread_mutex_unlock(&m->open_lock);
+    struct diag why = {0};
+    int rc = w ? 0 : open_one(m, to, &why, &w);
+    if (rc == S3R_E_RDMA_TRANSFER) {
+        /* Out of descriptors or memory, most likely, which idle connections have. */
+        drop_idle(m);
+        diag_clear(&why);
+        rc = open_one(m, to, &why, &w);
     }
     if (rc == 0) {
         *ret_writer = w;
@@ -261,7 +302,7 @@ static int writer_take(struct ofi_mover *m, const struct token_ofi *to, struct d
     pthread_mutex_lock(&m->lock);
     m->busy_count--;
     pthread_mutex_unlock(&m->lock);
-    return rc;
+    return diag_fail(diag, rc, "%s", diag_text(&why, rc));
 }
 
 /* `is_sound`: its transfer ended well. Otherwise closing it ends what is in flight. */
@@ -273,7 +314,7 @@ static void writer_give_back(struct ofi_mover *m, struct ofi_writer *w, bool is_
     if (is_sound) {
         w->next = m->idle;
         m->idle = w;
-        if (++m->idle_count > OFI_WRITERS_IDLE_MAX) {
+        if (++m->idle_count > m->idle_max) {
             struct ofi_writer **last = &m->idle;
             while ((*last)->next)
                 last = &(*last)->next;
