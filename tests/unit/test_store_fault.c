@@ -221,6 +221,47 @@ static void any_call_of_a_commit_may_fail(void **state)
     }
 }
 
+/* ---- the order of a commit ---- */
+
+struct order {
+    pthread_t thread;
+    char calls[64];
+    size_t count;
+};
+
+static int note_order(enum io_call call, const char *what, void *arg)
+{
+    static const char letters[] = {
+        [IO_PWRITE] = 'w', [IO_FDATASYNC] = 'd', [IO_FSYNC] = 'n', [IO_INDEX_WRITE] = 'i'};
+    struct order *o = arg;
+    char letter = (size_t)call < sizeof(letters) ? letters[call] : 0;
+    if (letter && pthread_equal(pthread_self(), o->thread) && o->count < sizeof(o->calls) - 1)
+        o->calls[o->count++] = letter;
+    return 0;
+}
+
+/* w: bytes written, d: the file synced, n: its name synced, i: the index written and synced */
+static void check_order(struct scene *sc, int (*act)(struct scene *sc), const char *want)
+{
+    struct order o = {.thread = pthread_self()};
+    io_set_hook(note_order, &o);
+    OK(act(sc));
+    io_set_hook(NULL, NULL);
+    assert_string_equal(o.calls, want);
+}
+
+static void a_commit_syncs_bytes_then_name_then_index(void **state)
+{
+    struct scene sc;
+    scene_init(&sc);
+    check_order(&sc, do_part, "wwdni");
+    check_order(&sc, do_complete, "wdni");
+    check_order(&sc, do_overwrite, "wwdni");
+    check_order(&sc, do_inline, "i");
+    check_order(&sc, do_delete, "i");
+    box_destroy(sc.b);
+}
+
 static int shorten(enum io_call call, const char *what, void *arg)
 {
     return call == IO_PWRITE || call == IO_PREAD ? IO_SHORT : 0;
@@ -509,6 +550,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, box_setup, box_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_call_of_a_commit_may_fail),
+        cmocka_unit_test(a_commit_syncs_bytes_then_name_then_index),
         T(short_reads_and_writes_are_gone_on_with),
         T(a_disk_error_is_an_error_of_that_read),
         T(without_o_direct_all_works_with_one_log_line),
