@@ -104,6 +104,15 @@ bool client_end_lingering(struct client *c)
     return is_none;
 }
 
+void client_forget_lingering(struct client *c)
+{
+    while (c->lingering != NULL) {
+        struct lingering *l = c->lingering;
+        c->lingering = l->next;
+        free(l);
+    }
+}
+
 static void print_ip(const struct owner_window *w, char out[64])
 {
     struct sockaddr_storage addr;

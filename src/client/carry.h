@@ -30,5 +30,7 @@ int carry_run(const struct carry *job) MUST_CHECK;
 struct owner *client_owner(struct client *c, struct diag *diag);
 /* Tries once more to end the windows that lingered; true when none is left. */
 bool client_end_lingering(struct client *c);
+/* The windows stay as they are; nobody asks for them any more. */
+void client_forget_lingering(struct client *c);
 
 #endif

@@ -119,6 +119,7 @@ void client_destroy(struct client *c)
         owner_close(c->owner);
     else if (c->owner != NULL)
         log_warn("a stopped server may still use memory of this process: it stays registered");
+    client_forget_lingering(c);
     http_destroy(c->http);
     pthread_mutex_destroy(&c->lock);
     free(c->region);

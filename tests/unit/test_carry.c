@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a transfer, with windows that only write down what is done to them and a server that
+ * reads its replies from a list: the order of things, rails, and a window that cannot be fenced. */
+#include "cm.h"
+
+#include "client/client.h"
+#include "rdma/owner.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEN 64
+#define CANARY 0xaa
+
+/* ---- windows (in place of rdma/owner.c) ---- */
+
+struct owner {
+    int unused;
+};
+struct owner_window {
+    char token[80];
+};
+
+static struct {
+    int rails, opened, closed, registered, blamed, settled, withdrawn;
+    int withdraw_error;
+    bool was_memory_touched; /* before the window over it was withdrawn */
+} fake;
+static unsigned char memory[LEN];
+static struct owner_window windows[8]; /* of one transfer */
+
+static bool is_canary(void)
+{
+    for (size_t i = 0; i < LEN; i++)
+        if (memory[i] != CANARY)
+            return false;
+    return true;
+}
+
+int owner_open(const char *devices, const struct sockaddr *local_addr, struct diag *diag,
+               struct owner **ret_owner)
+{
+    static struct owner the_owner;
+    *ret_owner = &the_owner;
+    return 0;
+}
+
+void owner_close(struct owner *o)
+{
+}
+
+int owner_rail_count(const struct owner *o)
+{
+    return fake.rails;
+}
+
+void owner_describe(struct owner *o, int rail, char *out, size_t size)
+{
+}
+
+int owner_register(struct owner *o, void *ptr, size_t len, struct diag *diag)
+{
+    fake.registered++;
+    return 0;
+}
+
+int owner_deregister(struct owner *o, void *ptr)
+{
+    fake.registered--;
+    return 0;
+}
+
+int owner_window_open(struct owner *o, void *ptr, uint64_t off, uint64_t len, struct diag *diag,
+                      struct owner_window **ret_window)
+{
+    assert_true((size_t)fake.opened < ARRAY_LEN(windows));
+    struct owner_window *w = &windows[fake.opened];
+    snprintf(w->token, sizeof(w->token), "1000:%llx:cma1:1:1:%x:5", (unsigned long long)len,
+             fake.opened++);
+    *ret_window = w;
+    return 0;
+}
+
+const char *owner_window_token(const struct owner_window *w)
+{
+    return w->token;
+}
+
+bool owner_window_address(const struct owner_window *w, struct sockaddr_storage *ret_addr)
+{
+    return false;
+}
+
+void owner_window_settle(struct owner_window *w)
+{
+    fake.settled++;
+}
+
+int owner_window_withdraw(struct owner_window *w, struct diag *diag)
+{
+    fake.was_memory_touched = fake.was_memory_touched || !is_canary();
+    fake.withdrawn += fake.withdraw_error == 0;
+    return fake.withdraw_error;
+}
+
+void owner_window_close(struct owner_window *w)
+{
+    fake.closed++;
+}
+
+void owner_window_blame(struct owner_window *w)
+{
+    fake.blamed++;
+}
+
+/* ---- the server ---- */
+
+static struct {
+    int listener;
+    pthread_t thread;
+    const char *const *replies; /* NULL-terminated; after it connections are closed */
+    int requests, tokens;
+} server;
+
+static void serve_connection(int fd)
+{
+    char head[8192];
+    size_t len = 0;
+    for (;;) {
+        ssize_t n = read(fd, head + len, sizeof(head) - 1 - len);
+        if (n <= 0)
+            return;
+        len += (size_t)n;
+        head[len] = '\0';
+        if (strstr(head, "\r\n\r\n") == NULL)
+            continue;
+        const char *reply = server.replies[server.requests];
+        server.requests++;
+        server.tokens += strstr(head, "x-amz-rdma-token:") != NULL;
+        if (reply == NULL || write(fd, reply, strlen(reply)) < 0)
+            return;
+        len = 0;
+    }
+}
+
+static void *serve(void *arg)
+{
+    for (int fd; (fd = accept(server.listener, NULL, NULL)) >= 0; close(fd))
+        serve_connection(fd);
+    return NULL;
+}
+
+/* One GET of LEN bytes; the outcome of the call. */
+static int get(const char *const *replies, const struct client_options *options,
+               struct client_result *result)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(addr);
+    memset(&server, 0, sizeof(server));
+    server.replies = replies;
+    server.listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(server.listener, (struct sockaddr *)&addr, len), 0);
+    assert_int_equal(listen(server.listener, 8), 0);
+    assert_int_equal(getsockname(server.listener, (struct sockaddr *)&addr, &len), 0);
+    assert_int_equal(pthread_create(&server.thread, NULL, serve, NULL), 0);
+    char url[64];
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", ntohs(addr.sin_port));
+    const struct client_config config = {.endpoint = url,
+                                         .access_key = "a",
+                                         .secret_key = "s",
+                                         .devices = "cma"};
+    struct client *c = NULL;
+    assert_int_equal(client_create(&config, NULL, &c), 0);
+    memset(memory, CANARY, LEN);
+    const struct client_memory m = {memory, LEN, NULL};
+    int e = client_get(c, "bucket", "key", CLIENT_WHOLE, &m, options, NULL, result);
+    client_destroy(c);
+    shutdown(server.listener, SHUT_RDWR);
+    pthread_join(server.thread, NULL);
+    close(server.listener);
+    return e;
+}
+
+static int reset(void **state)
+{
+    memset(&fake, 0, sizeof(fake));
+    fake.rails = 1;
+    return 0;
+}
+
+#define OBJECT "0123456789"
+#define HTTP_OBJECT "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" OBJECT
+#define MOVED                                                                                      \
+    "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-rdma-reply: 200\r\n"                            \
+    "x-amz-rdma-bytes-transferred: 10\r\n\r\n"
+#define BODY_WITH_DECLINE                                                                          \
+    "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nx-amz-rdma-reply: 501\r\n\r\n" OBJECT
+#define DECLINED "HTTP/1.1 501 No\r\nContent-Length: 0\r\nx-amz-rdma-reply: 501\r\n\r\n"
+#define FAILED                                                                                     \
+    "HTTP/1.1 503 No\r\nContent-Length: 49\r\n\r\n"                                                \
+    "<Error><Code>RDMATransferError</Code></Error>    "
+#define MISSING "HTTP/1.1 404 No\r\nContent-Length: 37\r\n\r\n<Error><Code>NoSuchKey</Code></Error>"
+
+static void assert_all_ended(void)
+{
+    assert_int_equal(fake.opened, fake.closed);
+    assert_int_equal(fake.registered, 0);
+    assert_false(fake.was_memory_touched);
+}
+
+static void a_success_settles_and_ends_its_window(void **state)
+{
+    static const char *const replies[] = {MOVED, NULL};
+    struct client_result result = {0};
+    assert_int_equal(get(replies, NULL, &result), 0);
+    assert_int_equal(result.transport, CLIENT_RDMA);
+    assert_int_equal(fake.settled, 1);
+    assert_int_equal(server.requests, 1);
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
+static void the_window_is_withdrawn_before_the_memory_is_touched(void **state)
+{
+    static const char *const bodies[][3] = {{BODY_WITH_DECLINE, NULL},
+                                            {HTTP_OBJECT, NULL},
+                                            {DECLINED, HTTP_OBJECT, NULL},
+                                            {FAILED, HTTP_OBJECT, NULL}};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        reset(NULL);
+        struct client_result result = {0};
+        assert_int_equal(get(bodies[i], NULL, &result), 0);
+        assert_int_equal(result.transport, CLIENT_HTTP);
+        assert_memory_equal(memory, OBJECT, 10);
+        assert_int_equal(server.tokens, 1);
+        assert_int_equal(fake.withdrawn, 1);
+        assert_all_ended();
+        client_result_fini(&result);
+    }
+}
+
+static void a_failed_transfer_blames_its_rail_and_tries_another(void **state)
+{
+    static const char *const replies[] = {FAILED, MOVED, NULL};
+    struct client_result result = {0};
+    fake.rails = 2;
+    assert_int_equal(get(replies, NULL, &result), 0);
+    assert_int_equal(result.transport, CLIENT_RDMA);
+    assert_int_equal(result.reason, CLIENT_REASON_NONE);
+    assert_int_equal(fake.blamed, 1);
+    assert_int_equal(fake.settled, 1); /* the second; a failure is never settled */
+    assert_int_equal(server.tokens, 2);
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
+static void another_rail_is_tried_once_only(void **state)
+{
+    static const char *const replies[] = {FAILED, FAILED, HTTP_OBJECT, NULL};
+    struct client_result result = {0};
+    fake.rails = 5;
+    assert_int_equal(get(replies, NULL, &result), 0);
+    assert_int_equal(result.transport, CLIENT_HTTP);
+    assert_int_equal(server.tokens, 2);
+    assert_int_equal(result.requests, 3);
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
+static void a_decline_blames_nobody(void **state)
+{
+    static const char *const replies[] = {DECLINED, DECLINED, HTTP_OBJECT, NULL};
+    struct client_result result = {0};
+    fake.rails = 2;
+    assert_int_equal(get(replies, NULL, &result), 0);
+    assert_int_equal(fake.blamed, 0);
+    assert_int_equal(server.tokens, 2);
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
+static void a_final_error_is_one_request_and_blames_nobody(void **state)
+{
+    static const char *const replies[] = {MISSING, HTTP_OBJECT, NULL};
+    struct client_result result = {0};
+    fake.rails = 2;
+    assert_int_equal(get(replies, NULL, &result), S3R_E_NO_SUCH_KEY);
+    assert_int_equal(server.requests, 1);
+    assert_int_equal(fake.blamed, 0);
+    assert_true(is_canary());
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
+static void memory_that_may_still_be_written_is_not_used(void **state)
+{
+    static const char *const bodies[][3] = {{BODY_WITH_DECLINE, HTTP_OBJECT, NULL},
+                                            {FAILED, HTTP_OBJECT, NULL},
+                                            {DECLINED, HTTP_OBJECT, NULL},
+                                            {MOVED, HTTP_OBJECT, NULL},
+                                            {NULL, NULL, NULL}};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        reset(NULL);
+        fake.withdraw_error = S3R_E_BUSY;
+        struct client_result result = {0};
+        assert_int_equal(get(bodies[i], NULL, &result), S3R_E_RDMA_UNFENCED);
+        assert_int_equal(server.requests, 1);
+        assert_true(is_canary());
+        assert_int_equal(fake.closed, 0);
+        assert_int_equal(fake.registered, 1); /* and stays registered */
+        client_result_fini(&result);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_success_settles_and_ends_its_window, reset),
+        cmocka_unit_test_setup(the_window_is_withdrawn_before_the_memory_is_touched, reset),
+        cmocka_unit_test_setup(a_failed_transfer_blames_its_rail_and_tries_another, reset),
+        cmocka_unit_test_setup(another_rail_is_tried_once_only, reset),
+        cmocka_unit_test_setup(a_decline_blames_nobody, reset),
+        cmocka_unit_test_setup(a_final_error_is_one_request_and_blames_nobody, reset),
+        cmocka_unit_test_setup(memory_that_may_still_be_written_is_not_used, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
