@@ -243,7 +243,7 @@ class Connection:
             self.sock.bind((source, 0))
         self.sock.connect(address)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.address, self.pending = address, b""
+        self.address, self.pending, self.options = address, b"", (timeout, rcvbuf, source)
 
     def __enter__(self):
         return self
@@ -258,6 +258,11 @@ class Connection:
         """Goes away with RST instead of FIN."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
+
+    def renew(self):
+        """After a reply that closes: the same, connected again."""
+        self.sock.close()
+        self.__init__(self.address, *self.options)
 
     def send(self, data):
         self.sock.sendall(data)
@@ -441,7 +446,10 @@ class S3:
         head = self.head(method, target, headers, sha256=hashed, **options)
         own = conn or self.connect()
         try:
-            own.send(head + body)
+            try:
+                own.send(head + body)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # refused before the end of the body: the answer may be there all the same
             return own.read_reply(method)
         except ConnectionResetError as e:
             raise EOFError("the peer reset the connection") from e
@@ -452,7 +460,8 @@ class S3:
     def stream(self, target, pieces, mode, trailers=None, headers=(), decoded=None, mangle=None,
                conn=None, step=None, method="PUT"):
         """An aws-chunked upload. `mangle` may change the list of chunks (byte strings) before they
-        go out, `decoded` what is said of their length; `step` sends that many bytes at a time."""
+        go out, `decoded` what is said of their length; `step` sends that many bytes at a time. A
+        header of value None is left out."""
         data = b"".join(pieces)
         signer = self.signer()
         fields = [("x-amz-decoded-content-length", str(len(data) if decoded is None else decoded))]
@@ -461,7 +470,8 @@ class S3:
         if trailers:
             fields.append(("x-amz-trailer", ",".join(n for n, _ in trailers)))
         seen = {n.lower() for n, _ in headers}
-        fields = [f for f in fields if f[0].lower() not in seen] + list(headers)
+        fields = [f for f in fields if f[0].lower() not in seen]
+        fields += [f for f in headers if f[1] is not None]
         is_signed = mode != STREAM_UNSIGNED_TRAILER
         with_trailer = mode != STREAM_SIGNED
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test here shares: servers, buckets, devices, and the server's log at a failure.
+
+Long tests are marked `slow`; `-m "not slow"` is the quick part. Their counts are scaled by $SCALE."""
+import ctypes
+import itertools
+import os
+import sys
+
+import pytest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+import daemon  # noqa: E402
+import rdma  # noqa: E402
+
+_numbers = itertools.count(1)
+_running = []
+
+
+def pytest_collection_modifyitems(config, items):
+    """A test of one wire's own rule is no test of the other's: it is not run there, not skipped."""
+    kept, others = [], []
+    for item in items:
+        mark = item.get_closest_marker("only_device")
+        here = getattr(item, "callspec", None) and item.callspec.params.get("device")
+        (others if mark and here not in mark.args else kept).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = kept
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed:
+        for server in _running:
+            lines = server.log().splitlines()[-40:]
+            report.sections.append((f"end of {server.log_path}", "\n".join(lines)))
+
+
+class Servers:
+    """Starts servers and, at the end of their scope, judges how each ended."""
+
+    def __init__(self, factory):
+        self.factory, self.mine = factory, []
+
+    def make(self, device="off", **options):
+        server = daemon.Daemon(self.factory.mktemp("server"), device, **options)
+        self.mine.append(server)
+        _running.append(server)
+        return server
+
+    def start(self, device="off", **options):
+        return self.make(device, **options).start()
+
+    def end(self):
+        errors = []
+        for server in self.mine:
+            _running.remove(server)
+            try:
+                server.stop()
+            except AssertionError as e:
+                errors.append(str(e))
+        assert not errors, "\n".join(errors)
+
+
+@pytest.fixture(scope="module")
+def module_servers(tmp_path_factory):
+    servers = Servers(tmp_path_factory)
+    yield servers
+    servers.end()
+
+
+@pytest.fixture
+def servers(tmp_path_factory):
+    """For tests that need servers of their own: servers.start(device, options=[...])."""
+    own = Servers(tmp_path_factory)
+    yield own
+    own.end()
+
+
+@pytest.fixture(scope="module")
+def server(module_servers):
+    """One for the module, HTTP only."""
+    return module_servers.start("off")
+
+
+@pytest.fixture
+def s3(server):
+    return server.s3()
+
+
+def bucket_name():
+    return f"bucket-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def bucket(s3):
+    """A new one; its name."""
+    name = bucket_name()
+    reply = s3("PUT", f"/{name}")
+    assert reply.status == 200, reply
+    return name
+
+
+@pytest.fixture(scope="module", params=["cma", "ofi:tcp"])
+def device(request):
+    if request.param.startswith("ofi:"):
+        try:
+            ctypes.CDLL("libfabric.so.1")
+        except OSError as e:
+            pytest.skip(f"no libfabric here: {e}")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def rdma_server(module_servers, device):
+    """One for the module and device."""
+    return module_servers.start(device)
+
+
+@pytest.fixture(scope="module")
+def owner(device):
+    made = rdma.Owner(device)
+    yield made
+    made.close()
