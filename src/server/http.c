@@ -340,9 +340,9 @@ static void sweep(struct http *h)
 {
     struct connection *c;
     int64_t limit = clock_mono_ns() - h->config.head_timeout_s * NS_PER_S;
-    LIST_FOREACH(c, &h->connections, link)
-    if (!c->is_busy && c->since_ns < limit)
-        shutdown(c->fd, SHUT_RDWR);
+    LIST_FOREACH (c, &h->connections, link)
+        if (!c->is_busy && c->since_ns < limit)
+            shutdown(c->fd, SHUT_RDWR);
 }
 
 static void *sweeper_main(void *arg)

@@ -2,6 +2,7 @@
 #include "server/rdma.h"
 
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "server/peers.h"
@@ -21,6 +22,20 @@ static int decline(struct request *r, enum decline reason, int code, const char 
     if (!rc)
         rc = reply_header(r, "x-amz-rdma-protocol-status", "unsupported");
     return rc ? rc : diag_fail(&r->diag, code, "%s", why);
+}
+
+uint64_t rdma_owner(const char *token_text)
+{
+    struct token t;
+    uint64_t id = 1;
+    if (token_parse(token_text, strlen(token_text), NULL, &t))
+        return id;
+    if (t.scheme == TOKEN_CMA)
+        id = crc64_update(crc64_update(0, &t.cma.pid, sizeof t.cma.pid), &t.cma.start,
+                          sizeof t.cma.start);
+    else if (t.scheme == TOKEN_OFI)
+        id = crc64_update(0, t.ofi.name, t.ofi.name_len);
+    return id ? id : 1;
 }
 
 /* The SDKs give up after 10 s; a client that states another patience signs it. A twentieth is kept
@@ -257,7 +272,7 @@ static void start_second_lane(struct lanes *l)
         return;
     second->lanes = l;
     second->staging = s->staging;
-    second->slot = staging_try(s->staging);
+    second->slot = staging_try(s->staging, l->r->owner);
     l->references++;
     if (!second->slot ||
         work_submit(s->pools[POOL_LANES], &second->job, second_lane_main, second) != 0) {
@@ -318,7 +333,7 @@ static int run(struct request *r, enum rdma_way way, uint64_t begin, uint64_t le
     if (rc || len == 0)
         return rc;
     /* half of the patience for a place, so that there is time left to move the bytes */
-    rc = staging_take(r->server->staging, begun + (r->deadline_ns - begun) / 2,
+    rc = staging_take(r->server->staging, r->owner, begun + (r->deadline_ns - begun) / 2,
                       request_is_cancelled, r, &slot);
     if (rc == S3R_E_CANCELLED)
         return rc;

@@ -20,6 +20,9 @@
 #define RDMA_PIECE_GET (1 * MIB)
 #define RDMA_PIECE_PUT (4 * MIB)
 
+/* Which client process a token is of, for shares of what is scarce: the same number for all of its
+ * tokens, 1 for what does not say. */
+uint64_t rdma_owner(const char *token_text);
 /* Syntax, then use and scheme: what can be said before bounds are known. Sets r->token. */
 int rdma_judge(struct request *r, enum rdma_way way) MUST_CHECK;
 /* Writes [off, off+len) of r->lease to the start of the window. */

@@ -11,6 +11,7 @@
 #include "server/admin.h"
 #include "server/object_stream.h"
 #include "server/ops.h"
+#include "server/rdma.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,8 +103,9 @@ static int submit(struct request *r, enum pool pool)
 {
     struct server *s = r->server;
     atomic_fetch_add(&s->working, 1);
-    int rc = atomic_load(&s->is_stopping) ? S3R_E_SHUTTING_DOWN
-                                          : work_submit(s->pools[pool], &r->job, run_work, r);
+    int rc = atomic_load(&s->is_stopping)
+                 ? S3R_E_SHUTTING_DOWN
+                 : work_submit_owned(s->pools[pool], &r->job, r->owner, run_work, r);
     if (rc)
         atomic_fetch_sub(&s->working, 1);
     return rc;
@@ -351,6 +353,8 @@ static int check_body(struct request *r)
     const struct op *op = r->op;
     if (op->has_rdma)
         r->token_text = request_header(r, "x-amz-rdma-token");
+    if (r->token_text)
+        r->owner = rdma_owner(r->token_text);
     if (op->body == BODY_NONE && http_has_body(r->ex))
         return diag_fail(&r->diag, S3R_E_INVALID_REQUEST, "%s takes no body", op->name);
     if (op->body == BODY_NONE || (op->body == BODY_OBJECT && r->token_text) ||

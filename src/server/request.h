@@ -100,7 +100,8 @@ struct request {
 
     const char *token_text; /* NULL: no token, or the operation ignores it */
     struct token token;
-    bool is_rdma; /* the bytes went by RDMA */
+    uint64_t owner; /* of the token; 0: no token */
+    bool is_rdma;   /* the bytes went by RDMA */
     uint64_t bytes_in, bytes_out;
 
     void *op_state;

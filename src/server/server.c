@@ -181,6 +181,9 @@ static int start_pools(struct server *s)
     for (int i = 0; !rc && i < POOL_COUNT; i++)
         rc = work_pool_create(pool_rows[i].name, pool_rows[i].threads_max, pool_rows[i].queue_max,
                               &s->pools[i]);
+    /* one client whose transfers are stuck leaves half of the threads to the others */
+    if (!rc)
+        work_pool_set_share(s->pools[POOL_TRANSFER], pool_rows[POOL_TRANSFER].threads_max / 2);
     return rc;
 }
 

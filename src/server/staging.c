@@ -12,6 +12,7 @@
 
 struct waiter {
     TAILQ_ENTRY(waiter) link;
+    uint64_t owner;
 };
 
 struct staging {
@@ -24,6 +25,7 @@ struct staging {
     /* lock `lock` */
     size_t *free_slots; /* a stack */
     size_t free_count;
+    uint64_t *owners; /* of each slot that is lent, else 0 */
     TAILQ_HEAD(, waiter) waiters;
 };
 
@@ -40,7 +42,8 @@ int staging_create(struct mover *mover, uint64_t size, struct diag *diag,
     s->base = mmap(NULL, s->slot_count * STAGING_SLOT_LEN, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     s->free_slots = calloc(s->slot_count, sizeof *s->free_slots);
-    if (s->base == MAP_FAILED || !s->free_slots) {
+    s->owners = calloc(s->slot_count, sizeof *s->owners);
+    if (s->base == MAP_FAILED || !s->free_slots || !s->owners) {
         s->base = s->base == MAP_FAILED ? NULL : s->base;
         staging_destroy(s);
         return diag_fail(diag, S3R_E_NOMEM, "no memory for staging; lower --rdma-staging");
@@ -71,6 +74,7 @@ void staging_destroy(struct staging *s)
     if (s->base)
         munmap(s->base, s->slot_count * STAGING_SLOT_LEN);
     free(s->free_slots);
+    free(s->owners);
     free(s);
 }
 
@@ -79,9 +83,29 @@ struct mover_memory *staging_memory(struct staging *s)
     return s->memory;
 }
 
-static void *pop(struct staging *s)
+static void *pop(struct staging *s, uint64_t owner)
 {
-    return s->base + s->free_slots[--s->free_count] * STAGING_SLOT_LEN;
+    size_t slot = s->free_slots[--s->free_count];
+    s->owners[slot] = owner;
+    return s->base + slot * STAGING_SLOT_LEN;
+}
+
+static bool may_have_one(const struct staging *s, uint64_t owner)
+{
+    size_t lent = 0, share = s->slot_count > 1 ? s->slot_count / 2 : 1;
+    for (size_t i = 0; i < s->slot_count; i++)
+        lent += s->owners[i] == owner;
+    return s->free_count > 0 && lent < share;
+}
+
+/* Is `me` the first of those who could have a slot now? */
+static bool is_first(const struct staging *s, const struct waiter *me)
+{
+    const struct waiter *other;
+    TAILQ_FOREACH (other, &s->waiters, link)
+        if (may_have_one(s, other->owner))
+            return other == me;
+    return false;
 }
 
 /* How long the caller may wait before it looks again whether it is still wanted. */
@@ -95,7 +119,7 @@ static struct timespec look_again(int64_t deadline_ns)
 static int wait_turn(struct staging *s, const struct waiter *me, int64_t deadline_ns,
                      bool (*is_cancelled)(void *arg), void *cancel_arg)
 {
-    while (TAILQ_FIRST(&s->waiters) != me || s->free_count == 0) {
+    while (!is_first(s, me)) {
         if (clock_mono_ns() >= deadline_ns)
             return S3R_E_BUSY;
         struct timespec until = look_again(deadline_ns);
@@ -110,27 +134,27 @@ static int wait_turn(struct staging *s, const struct waiter *me, int64_t deadlin
 }
 
 /* First come, first served; whoever gives up leaves from any place. */
-int staging_take(struct staging *s, int64_t deadline_ns, bool (*is_cancelled)(void *arg),
-                 void *cancel_arg, void **ret_slot)
+int staging_take(struct staging *s, uint64_t owner, int64_t deadline_ns,
+                 bool (*is_cancelled)(void *arg), void *cancel_arg, void **ret_slot)
 {
-    struct waiter me;
+    struct waiter me = {.owner = owner};
     pthread_mutex_lock(&s->lock);
     TAILQ_INSERT_TAIL(&s->waiters, &me, link);
     int rc = wait_turn(s, &me, deadline_ns, is_cancelled, cancel_arg);
     if (!rc)
-        *ret_slot = pop(s);
+        *ret_slot = pop(s, owner);
     TAILQ_REMOVE(&s->waiters, &me, link);
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
-void *staging_try(struct staging *s)
+void *staging_try(struct staging *s, uint64_t owner)
 {
     void *slot = NULL;
     pthread_mutex_lock(&s->lock);
-    if (TAILQ_EMPTY(&s->waiters) && s->free_count > s->slot_count / 2)
-        slot = pop(s);
+    if (TAILQ_EMPTY(&s->waiters) && s->free_count > s->slot_count / 2 && may_have_one(s, owner))
+        slot = pop(s, owner);
     pthread_mutex_unlock(&s->lock);
     return slot;
 }
@@ -140,7 +164,9 @@ void staging_give(struct staging *s, void *slot)
     if (!slot)
         return;
     pthread_mutex_lock(&s->lock);
-    s->free_slots[s->free_count++] = (size_t)((char *)slot - s->base) / STAGING_SLOT_LEN;
+    size_t i = (size_t)((char *)slot - s->base) / STAGING_SLOT_LEN;
+    s->owners[i] = 0;
+    s->free_slots[s->free_count++] = i;
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
 }

@@ -10,10 +10,12 @@
 #include "base/text.h"
 #include "base/work.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void numbers_are_whole_strings_in_range(void **state)
 {
@@ -181,6 +183,44 @@ static void pool_runs_each_job_once_and_drains_on_destroy(void **state)
     assert_int_equal(runs, 1000);
 }
 
+struct gated {
+    struct work_job job;
+    pthread_mutex_t *gate;
+    atomic_int *runs;
+};
+
+static void wait_at_gate(void *arg)
+{
+    struct gated *g = arg;
+    atomic_fetch_add(g->runs, 1);
+    pthread_mutex_lock(g->gate);
+    pthread_mutex_unlock(g->gate);
+}
+
+static void pool_lets_others_pass_one_owner_who_has_his_share(void **state)
+{
+    struct work_pool *pool;
+    static struct gated stuck[20], other;
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER, open_gate = PTHREAD_MUTEX_INITIALIZER;
+    atomic_int stuck_runs = 0, other_runs = 0;
+    struct timespec pause = {.tv_nsec = NS_PER_MS};
+    assert_int_equal(work_pool_create("test", 4, 100, &pool), 0);
+    work_pool_set_share(pool, 2);
+    pthread_mutex_lock(&gate);
+    for (size_t i = 0; i < ARRAY_LEN(stuck); i++) {
+        stuck[i] = (struct gated){.gate = &gate, .runs = &stuck_runs};
+        assert_int_equal(work_submit_owned(pool, &stuck[i].job, 7, wait_at_gate, &stuck[i]), 0);
+    }
+    other = (struct gated){.gate = &open_gate, .runs = &other_runs};
+    assert_int_equal(work_submit_owned(pool, &other.job, 8, wait_at_gate, &other), 0);
+    while (atomic_load(&other_runs) == 0)
+        nanosleep(&pause, NULL); /* hangs if the first owner has all threads */
+    assert_int_equal(atomic_load(&stuck_runs), 2);
+    pthread_mutex_unlock(&gate);
+    work_pool_destroy(pool);
+    assert_int_equal(atomic_load(&stuck_runs), 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +232,7 @@ int main(void)
         cmocka_unit_test(log_values_stay_one_token),
         cmocka_unit_test(digests_are_those_of_the_standards),
         cmocka_unit_test(pool_runs_each_job_once_and_drains_on_destroy),
+        cmocka_unit_test(pool_lets_others_pass_one_owner_who_has_his_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,9 @@ static int setup(void **state)
     assert_int_equal(mover_open("cma", &diag, &b.mover), 0);
     assert_int_equal(staging_create(b.mover, 2 * STAGING_SLOT_LEN, &diag, &b.staging), 0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(staging_take(b.staging, in_ms(1000), NULL, NULL, &b.slots[i]), 0);
+        assert_int_equal(staging_take(b.staging, 1 + (uint64_t)i, in_ms(1000), NULL, NULL,
+                                      &b.slots[i]),
+                         0);
     *state = &b;
     return 0;
 }
@@ -41,6 +43,7 @@ static int teardown(void **state)
 
 struct waiter {
     struct box *box;
+    uint64_t owner;
     int64_t deadline_ns;
     atomic_bool is_unwanted;
     int result;
@@ -56,17 +59,24 @@ static bool is_unwanted(void *arg)
 static void *waiter_main(void *arg)
 {
     struct waiter *w = arg;
-    w->result =
-        staging_take(w->box->staging, w->deadline_ns, is_unwanted, &w->is_unwanted, &w->slot);
+    w->result = staging_take(w->box->staging, w->owner, w->deadline_ns, is_unwanted,
+                             &w->is_unwanted, &w->slot);
     return NULL;
 }
 
-static void start(struct waiter *w, struct box *b, int64_t patience_ms)
+static void start_owned(struct waiter *w, struct box *b, uint64_t owner, int64_t patience_ms)
 {
-    *w = (struct waiter){.box = b, .deadline_ns = in_ms(patience_ms)};
+    *w = (struct waiter){.box = b, .owner = owner, .deadline_ns = in_ms(patience_ms)};
     assert_int_equal(pthread_create(&w->thread, NULL, waiter_main, w), 0);
     struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
     nanosleep(&pause, NULL); /* so that it is in the queue before the next one */
+}
+
+/* Of a client that has no slot yet. */
+static void start(struct waiter *w, struct box *b, int64_t patience_ms)
+{
+    static uint64_t others = 100;
+    start_owned(w, b, ++others, patience_ms);
 }
 
 static int result_of(struct waiter *w)
@@ -116,16 +126,30 @@ static void no_second_slot_while_somebody_waits_or_half_is_out(void **state)
 {
     struct box *b = *state;
     size_t used, total;
-    assert_null(staging_try(b->staging));
+    assert_null(staging_try(b->staging, 50));
     staging_give(b->staging, b->slots[0]);
-    assert_null(staging_try(b->staging)); /* half of them */
+    assert_null(staging_try(b->staging, 50)); /* half of them */
     staging_give(b->staging, b->slots[1]);
-    void *slot = staging_try(b->staging);
+    void *slot = staging_try(b->staging, 50);
     assert_non_null(slot);
     staging_usage(b->staging, &used, &total);
     assert_int_equal(used, 1);
     assert_int_equal(total, 2);
     staging_give(b->staging, slot);
+}
+
+static void nobody_gets_more_than_half_and_others_pass(void **state)
+{
+    struct box *b = *state;
+    struct waiter greedy, modest;
+    start_owned(&greedy, b, 2, 60000); /* has slot 1 of the two already */
+    start_owned(&modest, b, 3, 60000);
+    staging_give(b->staging, b->slots[0]);
+    assert_int_equal(result_of(&modest), 0);
+    staging_give(b->staging, modest.slot);
+    staging_give(b->staging, b->slots[1]);
+    assert_int_equal(result_of(&greedy), 0);
+    assert_null(staging_try(b->staging, 2));
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -136,6 +160,7 @@ int main(void)
         T(a_slot_goes_to_who_came_first),
         T(whoever_is_late_leaves_although_one_before_it_waits_on),
         T(whoever_is_not_wanted_any_more_leaves),
+        T(nobody_gets_more_than_half_and_others_pass),
         T(no_second_slot_while_somebody_waits_or_half_is_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
