@@ -38,7 +38,7 @@ static int answer_ready(struct request *r)
 {
     if (atomic_load(&r->server->is_draining))
         return S3R_E_SHUTTING_DOWN;
-    int rc = store_writable(r->server->store, &r->diag);
+    int rc = store_ready(r->server->store, &r->diag);
     if (rc)
         return rc;
     reply_empty(r, 200);

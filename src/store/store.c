@@ -187,6 +187,12 @@ int fs_check_space(struct store *s, uint64_t size, struct diag *diag)
     return 0;
 }
 
+int store_ready(struct store *s, struct diag *diag)
+{
+    int err = store_writable(s, diag);
+    return err ? err : fs_check_space(s, 0, diag);
+}
+
 int store_usage(struct store *s, struct store_usage *ret_usage)
 {
     struct statvfs vfs;

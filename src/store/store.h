@@ -37,8 +37,10 @@ int store_open(const struct store_config *config, struct diag *diag,
                struct store **ret_store) MUST_CHECK;
 /* All writers and leases are closed before. */
 void store_close(struct store *s);
-/* 0, or why writes are refused now (with the text in diag): what readiness reports. */
+/* 0, or why writes are refused now (with the text in diag). */
 int store_writable(struct store *s, struct diag *diag) MUST_CHECK;
+/* The same, and whether there is room for anything: what readiness reports. Does not block. */
+int store_ready(struct store *s, struct diag *diag) MUST_CHECK;
 
 struct store_usage {
     uint64_t disk_bytes_free, disk_bytes_total;

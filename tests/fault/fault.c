@@ -6,9 +6,9 @@
  *                    a new file into its place
  *
  * A rule is a line `CALL PART ACTION`. CALL: open, read, write, sync, allocate or unlink. PART: a
- * text that the path below the folder contains, or *. ACTION: delay_ms=N, or an errno's name. The
- * first rule that fits a call and path counts. A read that asks not to wait (RWF_NOWAIT) finds
- * nothing cached where reads are slow. */
+ * text that the path below the folder contains, or with $ behind it ends with; or *. ACTION:
+ * delay_ms=N, or an errno's name. The first rule that fits a call and path counts. A read that asks
+ * not to wait (RWF_NOWAIT) finds nothing cached where reads are slow. */
 /* Both names of each call are wrapped, those with 64 too: off_t has 64 bits here anyhow. */
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
@@ -107,6 +107,14 @@ static void load_rules(const char *path)
 /* Own calls must not be looked at, or the lock would be taken twice. */
 static __thread bool is_inside;
 
+static bool fits(const char *part, const char *path)
+{
+    size_t len = strlen(part), path_len = strlen(path);
+    if (part[len - 1] != '$')
+        return strcmp(part, "*") == 0 || strstr(path, part);
+    return path_len >= len - 1 && memcmp(path + path_len - (len - 1), part, len - 1) == 0;
+}
+
 /* The first rule for the call and path; for the call alone when path is NULL. */
 static bool find_rule(enum call call, const char *path, struct rule *ret)
 {
@@ -122,8 +130,7 @@ static bool find_rule(enum call call, const char *path, struct rule *ret)
         rules_time = st.st_mtim;
     }
     for (int i = 0; i < rule_count && !is_found; i++)
-        if (rules[i].call == call &&
-            (!path || strcmp(rules[i].part, "*") == 0 || strstr(path, rules[i].part))) {
+        if (rules[i].call == call && (!path || fits(rules[i].part, path))) {
             *ret = rules[i];
             is_found = true;
         }
