@@ -389,7 +389,7 @@ static struct MHD_Daemon *start_daemon(struct http *h)
                             MHD_OPTION_END);
 }
 
-int http_start(const struct http_config *config, struct diag *diag, struct http **ret_http)
+int http_create(const struct http_config *config, struct http **ret_http)
 {
     struct http *h = calloc(1, sizeof *h);
     pthread_condattr_t attr;
@@ -402,16 +402,29 @@ int http_start(const struct http_config *config, struct diag *diag, struct http 
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&h->wake, &attr);
     pthread_condattr_destroy(&attr);
-    h->daemon = start_daemon(h);
-    if (!h->daemon || pthread_create(&h->sweeper, NULL, sweeper_main, h) != 0) {
-        if (h->daemon)
-            MHD_stop_daemon(h->daemon);
-        free(h);
-        return diag_fail(diag, S3R_E_INTERNAL, "the HTTP server cannot start%s",
-                         config->tls_cert ? "; are certificate and key a pair in PEM form?" : "");
-    }
     *ret_http = h;
     return 0;
+}
+
+static void stop_sweeper(struct http *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->is_stopping = true;
+    pthread_cond_signal(&h->wake);
+    pthread_mutex_unlock(&h->lock);
+    pthread_join(h->sweeper, NULL);
+}
+
+int http_start(struct http *h, struct diag *diag)
+{
+    if (pthread_create(&h->sweeper, NULL, sweeper_main, h) != 0)
+        return S3R_E_NOMEM;
+    h->daemon = start_daemon(h);
+    if (h->daemon)
+        return 0;
+    stop_sweeper(h);
+    return diag_fail(diag, S3R_E_INTERNAL, "the HTTP server cannot start%s",
+                     h->config.tls_cert ? "; are certificate and key a pair in PEM form?" : "");
 }
 
 void http_quiesce(struct http *h)
@@ -425,12 +438,10 @@ void http_stop(struct http *h)
 {
     if (!h)
         return;
-    MHD_stop_daemon(h->daemon);
-    pthread_mutex_lock(&h->lock);
-    h->is_stopping = true;
-    pthread_cond_signal(&h->wake);
-    pthread_mutex_unlock(&h->lock);
-    pthread_join(h->sweeper, NULL);
+    if (h->daemon) {
+        MHD_stop_daemon(h->daemon);
+        stop_sweeper(h);
+    }
     pthread_cond_destroy(&h->wake);
     pthread_mutex_destroy(&h->lock);
     free(h);

@@ -45,7 +45,7 @@ struct http_app {
 };
 
 struct http_config {
-    int listen_fd; /* listening; taken over */
+    int listen_fd; /* listening; taken over by a start that succeeds */
     unsigned threads;
     unsigned head_timeout_s, idle_timeout_s;
     const char *tls_cert, *tls_key; /* PEM texts, both or none */
@@ -53,11 +53,12 @@ struct http_config {
     void *app_arg;
 };
 
-int http_start(const struct http_config *config, struct diag *diag,
-               struct http **ret_http) MUST_CHECK;
+int http_create(const struct http_config *config, struct http **ret_http) MUST_CHECK;
+/* From here on callbacks come: whatever they use, this handle among it, is in place before. */
+int http_start(struct http *h, struct diag *diag) MUST_CHECK;
 /* No new connections. */
 void http_quiesce(struct http *h);
-/* Every exchange has been resumed and has ended, or ends now. */
+/* Every exchange has been resumed and has ended, or ends now. Frees it; also what never started. */
 void http_stop(struct http *h);
 /* Exchanges between begin and done. */
 size_t http_active(struct http *h);

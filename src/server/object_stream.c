@@ -95,10 +95,13 @@ ssize_t object_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
     if (!block_has(&st->now, off)) {
         if (request_wait(st->r))
             return 0;
-        if (!st->error && !st->next.len)
-            st->error = read_ahead(st);
-        if (!st->error && request_wait(st->r))
-            return 0;
+        if (!st->error && !st->next.len) {
+            int rc = read_ahead(st);
+            if (rc) /* else the worker has `error` now */
+                st->error = rc;
+            if (request_wait(st->r))
+                return 0;
+        }
         if (st->error || !block_has(&st->next, off)) {
             log_error("object read failed in the middle of a reply: id=%s error=%s: %s", st->r->id,
                       error_name(st->error), diag_text(&st->r->diag, st->error));

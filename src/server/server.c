@@ -142,7 +142,9 @@ static int start_http(struct server *s, struct diag *diag)
                                .tls_key = key,
                                .app = request_app,
                                .app_arg = s};
-    rc = http_start(&http, diag, &s->http);
+    rc = http_create(&http, &s->http);
+    if (!rc)
+        rc = http_start(s->http, diag);
     if (!rc)
         fd = -1;
     return rc;
