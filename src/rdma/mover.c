@@ -123,6 +123,12 @@ const char *mover_provider_name(struct mover *m, const struct token *t)
     return rail < 0 ? "none" : m->rails[rail].ops->name;
 }
 
+bool mover_takes_mapped_files(struct mover *m, const struct token *t)
+{
+    int rail = rail_for(m, t);
+    return rail >= 0 && m->rails[rail].ops->promises & PROVIDER_MAPPED_FILES;
+}
+
 int mover_memory_add(struct mover *m, void *ptr, size_t len, struct diag *diag,
                      struct mover_memory **ret_memory)
 {

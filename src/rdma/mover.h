@@ -33,6 +33,9 @@ int mover_serves(struct mover *m, const struct token *t, enum transfer_direction
 /* "cma", "ofi": the provider that would. Only after mover_serves() said 0. */
 const char *mover_provider_name(struct mover *m, const struct token *t);
 
+/* May a TRANSFER_WRITE for this token be given a mapped file (PROVIDER_MAPPED_FILES)? Likewise. */
+bool mover_takes_mapped_files(struct mover *m, const struct token *t);
+
 int mover_memory_add(struct mover *m, void *ptr, size_t len, struct diag *diag,
                      struct mover_memory **ret_memory) MUST_CHECK;
 void mover_memory_remove(struct mover *m, struct mover_memory *memory);

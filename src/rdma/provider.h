@@ -26,6 +26,9 @@
 #define PROVIDER_READS 1u
 /* The sending side may use memory it has not registered. */
 #define PROVIDER_ANY_MEMORY 2u
+/* ... also that of a mapped file: only the kernel touches it, and a page that the disk cannot
+ * deliver is an error of the transfer, never a signal. */
+#define PROVIDER_MAPPED_FILES 8u
 /* The owner chooses the window's key. */
 #define PROVIDER_OWN_KEYS 4u
 

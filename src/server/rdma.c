@@ -119,6 +119,7 @@ struct lanes {
     struct request *r;
     enum rdma_way way;
     uint64_t begin, end, piece_len; /* GET: in the object; PUT: in the window */
+    bool is_mapped;                 /* GET: the wire takes a mapped file */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     /* lock `lock` */
@@ -168,28 +169,47 @@ static void lanes_fail(struct lanes *l, int code, const struct diag *diag)
     pthread_mutex_unlock(&l->lock);
 }
 
-static int move(struct lanes *l, void *slot, uint64_t window_off, uint64_t len, struct diag *diag)
+static int move(struct lanes *l, void *local, struct mover_memory *memory, uint64_t window_off,
+                uint64_t len, struct diag *diag)
 {
     struct request *r = l->r;
     uint64_t moved = 0;
     struct transfer t = {.direction = l->way == RDMA_READ_OBJECT ? TRANSFER_WRITE : TRANSFER_READ,
                          .token = &r->token,
                          .window_off = window_off,
-                         .local = slot,
+                         .local = local,
                          .len = len,
                          .deadline_ns = r->deadline_ns,
                          .is_cancelled = request_is_cancelled,
                          .cancel_arg = r};
-    int rc = mover_transfer(r->server->mover, staging_memory(r->server->staging), &t, diag, &moved);
+    int rc = mover_transfer(r->server->mover, memory, &t, diag, &moved);
     if (!rc && moved != len)
         rc = diag_fail(diag, S3R_E_RDMA_TRANSFER, "only a part of a piece was moved");
     return rc;
 }
 
+/* Straight from the page cache where the bytes are there and the wire can: no copy of ours. */
+static int send_view(struct lanes *l, uint64_t off, uint64_t len, struct diag *diag)
+{
+    struct store_view view;
+    if (!l->is_mapped)
+        return S3R_E_UNSUPPORTED;
+    int rc = store_lease_view(l->r->lease, off, len, &view);
+    if (rc)
+        return rc;
+    rc = move(l, (void *)(uintptr_t)view.bytes, NULL, off - l->begin, len, diag);
+    store_lease_unview(l->r->lease, &view);
+    return rc;
+}
+
 static int send_piece(struct lanes *l, void *slot, uint64_t off, uint64_t len, struct diag *diag)
 {
-    int rc = store_lease_read(l->r->lease, off, slot, len, diag);
-    return rc ? rc : move(l, slot, off - l->begin, len, diag);
+    int rc = send_view(l, off, len, diag);
+    if (rc != S3R_E_UNSUPPORTED)
+        return rc;
+    rc = store_lease_read(l->r->lease, off, slot, len, diag);
+    return rc ? rc
+              : move(l, slot, staging_memory(l->r->server->staging), off - l->begin, len, diag);
 }
 
 static int wait_turn(struct lanes *l, uint64_t index)
@@ -205,7 +225,7 @@ static int wait_turn(struct lanes *l, uint64_t index)
 static int receive_piece(struct lanes *l, void *slot, uint64_t off, uint64_t len, uint64_t index,
                          struct diag *diag)
 {
-    int rc = move(l, slot, off, len, diag);
+    int rc = move(l, slot, staging_memory(l->r->server->staging), off, len, diag);
     if (!rc)
         rc = wait_turn(l, index);
     if (!rc)
@@ -350,6 +370,7 @@ static int run(struct request *r, enum rdma_way way, uint64_t begin, uint64_t le
                         .next = begin,
                         .end = begin + len,
                         .piece_len = way == RDMA_READ_OBJECT ? RDMA_PIECE_GET : RDMA_PIECE_PUT,
+                        .is_mapped = mover_takes_mapped_files(r->server->mover, &r->token),
                         .references = 1};
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->wake, NULL);

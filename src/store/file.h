@@ -73,6 +73,7 @@ struct file_in {
     uint32_t record_len;
     uint64_t *table; /* the blocks' checksums, verified */
     size_t table_count;
+    const char *map; /* the data of a large file; NULL where it cannot be mapped */
 };
 
 /* Opens and judges the last bytes of the file: are they an end block of this store and file? */
@@ -84,6 +85,11 @@ void file_in_close(struct file_in *f);
 void file_in_open_direct(struct file_in *f, bool *is_direct);
 /* Exactly [off, off+len), verified. Any thread, several at once. */
 int file_in_read(const struct file_in *f, uint64_t off, void *buf, size_t len) MUST_CHECK;
+/* Verified memory of [off, off+len) without a copy, as long as the file is open: where the file is
+ * mapped and the page cache holds all of it. S3R_E_UNSUPPORTED: read it instead. A page can still
+ * go bad before it is used: the kernel's calls then say EFAULT, so only they may be given it. */
+int file_in_view(const struct file_in *f, uint64_t off, size_t len,
+                 const void **ret_bytes) MUST_CHECK;
 /* The record in the end block, after its checksum was verified. The caller frees. */
 int file_in_record(struct file_in *f, char **ret_bytes, size_t *ret_len) MUST_CHECK;
 /* Reads all of it, each block against the table and the blocks together against the checksum of

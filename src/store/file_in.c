@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/crc64.h"
+#include "base/guard.h"
 #include "base/num.h"
 #include "store/file.h"
 #include "store/file_format.h"
@@ -10,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* Smaller files are left to the page cache: they may well be read again. */
 #define DIRECT_FILE_LEN_MIN (4 * MIB)
 #define READ_RUN_BLOCKS 8
+#define PAGE_LEN 4096
 
 static int read_exact(const struct file_in *f, void *buf, size_t len, uint64_t off)
 {
@@ -94,6 +97,9 @@ void file_in_close(struct file_in *f)
 {
     closep(&f->fd);
     closep(&f->direct_fd);
+    if (f->map)
+        munmap((void *)(uintptr_t)f->map, f->size);
+    f->map = NULL;
     free(f->table);
     f->table = NULL;
 }
@@ -102,28 +108,44 @@ void file_in_close(struct file_in *f)
 void file_in_open_direct(struct file_in *f, bool *is_direct)
 {
     char path[64];
-    if (!*is_direct || f->size < DIRECT_FILE_LEN_MIN)
+    if (f->size < DIRECT_FILE_LEN_MIN || f->map)
+        return;
+    void *map = mmap(NULL, f->size, PROT_READ, MAP_SHARED, f->fd, 0);
+    f->map = map == MAP_FAILED ? NULL : map;
+    if (!*is_direct || !f->map)
         return;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
     if (io_open(path, O_RDONLY | O_DIRECT, &f->direct_fd))
         *is_direct = false;
 }
 
+/* Does the page cache hold all of it? Asking must not start a read, as RWF_NOWAIT does for the page
+ * that it misses. `off` is page-aligned. */
+static bool is_cached(const struct file_in *f, uint64_t off, size_t len)
+{
+    unsigned char pages[READ_RUN_BLOCKS * LIMIT_BLOCK_LEN / PAGE_LEN];
+    size_t count = (len + PAGE_LEN - 1) / PAGE_LEN;
+    if (!f->map || count > sizeof(pages) ||
+        mincore((void *)(uintptr_t)(f->map + off), len, pages) != 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!(pages[i] & 1))
+            return false;
+    return true;
+}
+
 /* `off` and `len` are whole blocks, but for the end of the data. */
 static int read_raw(const struct file_in *f, char *buf, size_t len, uint64_t off)
 {
-    size_t done = io_pread_cached(f->fd, buf, len, off);
-    if (done == len)
-        return 0;
-    done = align_down(done, 4096);
-    if (f->direct_fd >= 0 && len % LIMIT_BLOCK_LEN == 0 && (uintptr_t)buf % 4096 == 0) {
+    if (f->direct_fd >= 0 && len % LIMIT_BLOCK_LEN == 0 && (uintptr_t)buf % PAGE_LEN == 0 &&
+        !is_cached(f, off, len)) {
         size_t n = 0;
-        int err = io_pread(f->direct_fd, buf + done, len - done, off + done, &n);
-        if (!err && n == len - done)
+        int err = io_pread(f->direct_fd, buf, len, off, &n);
+        if (!err && n == len)
             return 0;
         /* what went wrong is for the buffered read to say */
     }
-    return read_exact(f, buf + done, len - done, off + done);
+    return read_exact(f, buf, len, off);
 }
 
 static int check_blocks(const struct file_in *f, const char *buf, size_t len, size_t block)
@@ -181,6 +203,36 @@ int file_in_read(const struct file_in *f, uint64_t off, void *buf, size_t len)
         len -= n;
     }
     return 0;
+}
+
+struct check {
+    const struct file_in *f;
+    size_t block, blocks;
+    int err;
+};
+
+static void check_mapped(void *arg)
+{
+    struct check *c = arg;
+    uint64_t start = c->block * LIMIT_BLOCK_LEN;
+    size_t len = min_u64(c->blocks * LIMIT_BLOCK_LEN, c->f->size - start);
+    c->err = check_blocks(c->f, c->f->map + start, len, c->block);
+}
+
+int file_in_view(const struct file_in *f, uint64_t off, size_t len, const void **ret_bytes)
+{
+    size_t first = off / LIMIT_BLOCK_LEN, end = (off + len + LIMIT_BLOCK_LEN - 1) / LIMIT_BLOCK_LEN;
+    struct check c = {.f = f, .block = first, .blocks = end - first};
+    if (!f->map || !len || !span_fits(off, len, f->size) || c.blocks > READ_RUN_BLOCKS)
+        return S3R_E_UNSUPPORTED;
+    uint64_t start = first * LIMIT_BLOCK_LEN;
+    if (!is_cached(f, start, min_u64(c.blocks * LIMIT_BLOCK_LEN, f->size - start)))
+        return S3R_E_UNSUPPORTED;
+    if (!guarded_read(check_mapped, &c))
+        return S3R_E_STORE_IO;
+    if (!c.err)
+        *ret_bytes = f->map + off;
+    return c.err;
 }
 
 int file_in_record(struct file_in *f, char **ret_bytes, size_t *ret_len)

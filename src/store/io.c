@@ -122,15 +122,6 @@ int io_pread(int fd, void *buf, size_t len, uint64_t off, size_t *ret_len)
     return 0;
 }
 
-size_t io_pread_cached(int fd, void *buf, size_t len, uint64_t off)
-{
-    struct iovec iov = {.iov_base = buf, .iov_len = len};
-    if (io_ask(IO_PREAD, ""))
-        return 0;
-    ssize_t n = preadv2(fd, &iov, 1, (off_t)off, RWF_NOWAIT);
-    return n > 0 ? (size_t)n : 0;
-}
-
 int io_pwrite(int fd, const void *buf, size_t len, uint64_t off)
 {
     size_t done = 0;

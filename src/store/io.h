@@ -50,8 +50,6 @@ const char *io_reason(void);
 int io_open(const char *path, int flags, int *ret_fd) MUST_CHECK;
 /* Up to `len`; less only at the end of the file. */
 int io_pread(int fd, void *buf, size_t len, uint64_t off, size_t *ret_len) MUST_CHECK;
-/* What the page cache has of it, without a wait; 0 bytes when it has nothing. */
-size_t io_pread_cached(int fd, void *buf, size_t len, uint64_t off);
 int io_pwrite(int fd, const void *buf, size_t len, uint64_t off) MUST_CHECK;
 int io_fsync(int fd) MUST_CHECK;
 int io_fdatasync(int fd) MUST_CHECK;

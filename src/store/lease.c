@@ -266,6 +266,30 @@ static int read_files(struct store_lease *l, uint64_t off, char *buf, size_t len
     return err;
 }
 
+int store_lease_view(struct store_lease *l, uint64_t off, size_t len, struct store_view *ret_view)
+{
+    bool is_direct = atomic_load(&l->s->is_direct);
+    struct store_view view = {0};
+    if (!l->record.r.file_id || !len || !span_fits(off, len, l->record.r.size))
+        return S3R_E_UNSUPPORTED;
+    size_t i = find_part(&l->view, off);
+    uint64_t start = l->view.parts ? l->view.parts[i].off : 0;
+    int err = enter_part(l, i, &is_direct, &view.file);
+    if (err)
+        return err;
+    err = file_in_view(&view.file->in, off - start, len, &view.bytes);
+    if (err)
+        leave_part(l, view.file);
+    else
+        *ret_view = view;
+    return err;
+}
+
+void store_lease_unview(struct store_lease *l, struct store_view *view)
+{
+    leave_part(l, view->file);
+}
+
 int store_lease_read(struct store_lease *l, uint64_t off, void *buf, size_t len, struct diag *diag)
 {
     if (!span_fits(off, len, l->record.r.size))

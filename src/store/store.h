@@ -159,6 +159,19 @@ bool store_lease_is_inline(const struct store_lease *lease);
 int store_lease_read(struct store_lease *lease, uint64_t off, void *buf, size_t len,
                      struct diag *diag) MUST_CHECK;
 
+/* The same bytes where they are, verified, for a system call to read: S3R_E_UNSUPPORTED when they
+ * are not all in one file and in the page cache, and then they must be read. Ends with
+ * store_lease_unview(), before the lease closes. A disk that cannot deliver a page any more shows
+ * as EFAULT of the system call; anything else that touched the memory would be killed by SIGBUS. */
+struct part_file;
+struct store_view {
+    const void *bytes;
+    struct part_file *file;
+};
+int store_lease_view(struct store_lease *lease, uint64_t off, size_t len,
+                     struct store_view *ret_view) MUST_CHECK;
+void store_lease_unview(struct store_lease *lease, struct store_view *view);
+
 /* ---- writing ---- */
 
 /* `size` of the object or part when it is known, else UINT64_MAX: decides inline, O_DIRECT and

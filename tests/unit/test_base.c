@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/hex.h"
 #include "base/log.h"
 #include "base/num.h"
@@ -15,7 +16,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 static void numbers_are_whole_strings_in_range(void **state)
 {
@@ -221,6 +224,28 @@ static void pool_lets_others_pass_one_owner_who_has_his_share(void **state)
     assert_int_equal(atomic_load(&stuck_runs), 20);
 }
 
+static void read_first_byte(void *arg)
+{
+    volatile char *p = arg;
+    (void)*p;
+}
+
+static void a_page_that_cannot_be_read_is_an_error_of_that_call(void **state)
+{
+    char path[] = "/tmp/s3rdma-guard-XXXXXX";
+    int fd = mkstemp(path);
+    unlink(path);
+    assert_int_equal(ftruncate(fd, 8192), 0);
+    char *map = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(guarded_read(read_first_byte, map + 4096));
+    assert_int_equal(ftruncate(fd, 4096), 0); /* the second page is gone: SIGBUS */
+    for (int again = 0; again < 3; again++)
+        assert_false(guarded_read(read_first_byte, map + 4096));
+    assert_true(guarded_read(read_first_byte, map));
+    munmap(map, 8192);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +257,7 @@ int main(void)
         cmocka_unit_test(log_values_stay_one_token),
         cmocka_unit_test(digests_are_those_of_the_standards),
         cmocka_unit_test(pool_runs_each_job_once_and_drains_on_destroy),
+        cmocka_unit_test(a_page_that_cannot_be_read_is_an_error_of_that_call),
         cmocka_unit_test(pool_lets_others_pass_one_owner_who_has_his_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_help.h"
 
+#include <fcntl.h>
+
 static const size_t sizes[] = {
     0,       1,       LIMIT_INLINE_LEN_MAX, LIMIT_INLINE_LEN_MAX + 1, MIB - 1, MIB,
     MIB + 1, 5 * MIB, 9 * MIB + 12345};
@@ -261,6 +263,50 @@ static void an_object_in_the_index_is_leased_without_the_disk(void **state)
     store_lease_close(l);
 }
 
+/* The one data file of the box. */
+static char data_path[4096];
+
+static int find_data(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    if (kind == FTW_F && st->st_size > (off_t)MIB)
+        snprintf(data_path, sizeof(data_path), "%s", path);
+    return 0;
+}
+
+static void a_view_is_verified_and_only_of_what_is_cached(void **state)
+{
+    struct box *b = *state;
+    struct store_key k = key_of("k");
+    enum { LEN = 6 * MIB + 5 };
+    CLEANUP(freep) char *want = bytes_of(3, LEN);
+    CLEANUP(freep) char *got = malloc(LEN);
+    OK(put_seed(b->s, "k", 3, LEN));
+    CLEANUP(store_lease_closep) struct store_lease *l = NULL;
+    OK(store_lease_open(b->s, &k, NULL, &l));
+    nftw(b->dir, find_data, 32, FTW_PHYS);
+    CLEANUP(closep) int fd = open(data_path, O_RDWR);
+    struct store_view view;
+    assert_int_equal(pread(fd, got, LEN, 0), LEN); /* all of it is cached now */
+    OK(store_lease_view(l, MIB, 2 * MIB, &view));
+    assert_memory_equal(view.bytes, want + MIB, 2 * MIB);
+    store_lease_unview(l, &view);
+    OK(store_lease_view(l, LEN - 5, 5, &view));
+    assert_memory_equal(view.bytes, want + LEN - 5, 5);
+    store_lease_unview(l, &view);
+    IS(S3R_E_UNSUPPORTED, store_lease_view(l, LEN - 5, 6, &view));
+    assert_int_equal(pwrite(fd, "x", 1, 2 * MIB + 7), 1);
+    IS(S3R_E_STORE_CORRUPT, store_lease_view(l, MIB, 2 * MIB, &view));
+    OK(store_lease_view(l, 3 * MIB, MIB, &view));
+    store_lease_unview(l, &view);
+    store_lease_close(STEAL(l)); /* pages that are mapped stay */
+    OK(store_lease_open(b->s, &k, NULL, &l));
+    assert_int_equal(fdatasync(fd), 0);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    IS(S3R_E_UNSUPPORTED, store_lease_view(l, 3 * MIB, MIB, &view));
+    OK(store_lease_read(l, 3 * MIB, got, MIB, NULL));
+    assert_memory_equal(got, want + 3 * MIB, MIB);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, box_setup, box_teardown)
@@ -275,6 +321,7 @@ int main(void)
         T(a_writer_closed_without_commit_leaves_nothing),
         T(checksum_does_not_depend_on_the_pieces),
         T(an_object_in_the_index_is_leased_without_the_disk),
+        T(a_view_is_verified_and_only_of_what_is_cached),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -237,7 +237,7 @@ static void cma_mover_describe(void *mover, char *out, size_t size)
 
 const struct mover_ops cma_mover_ops = {
     .name = "cma",
-    .promises = PROVIDER_READS | PROVIDER_ANY_MEMORY | PROVIDER_OWN_KEYS,
+    .promises = PROVIDER_READS | PROVIDER_ANY_MEMORY | PROVIDER_OWN_KEYS | PROVIDER_MAPPED_FILES,
     .open = cma_mover_open,
     .close = cma_mover_close,
     .serves = cma_serves,
