@@ -55,6 +55,7 @@ def test_buckets_and_single_objects(aws, tmp_path):
     aws("s3api", "head-bucket", "--bucket", bucket, fails="404")
 
 
+@pytest.mark.slow
 def test_large_files_go_in_parts_and_come_back(aws, tmp_path):
     bucket = bucket_name()
     aws("s3", "mb", f"s3://{bucket}")

@@ -85,6 +85,22 @@ def test_buckets_come_and_go(client):
     assert code_of(client.list_objects_v2, Bucket=name) == (404, "NoSuchBucket")
 
 
+def test_buckets_are_listed_in_pages(client):
+    names = sorted(f"paged-{i}-{bucket_name()}" for i in range(7))
+    for name in names:
+        client.create_bucket(Bucket=name)
+    got, token = [], None
+    while True:
+        more = {"ContinuationToken": token} if token else {}
+        page = client.list_buckets(MaxBuckets=3, Prefix="paged-", **more)
+        assert len(page["Buckets"]) <= 3
+        got += [b["Name"] for b in page["Buckets"]]
+        token = page.get("ContinuationToken")
+        if not token:
+            break
+    assert got == names
+
+
 def test_put_get_head_give_back_what_was_said(client, bucket):
     body = os.urandom(70000)
     put = client.put_object(

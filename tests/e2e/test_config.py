@@ -64,7 +64,7 @@ def test_without_credentials_it_does_not_start(base):
     (["--rdma-device", "warp-drive"], ["warp-drive"]), (["--rdma-device", "ofi:warp"], ["warp"]),
     (["--log-level", "loud"], ["log-level", "loud"]),
     (["--rdma-peers", "300.1.1.1/8"], ["rdma-peers"]), (["--rdma-peers", "10.0.0.0/33"], ["rdma-peers"]),
-    (["surplus"], ["surplus"]),
+    (["--region", "a b"], ["region"]), (["surplus"], ["surplus"]),
     (["--data"], ["data"]), (["--tls-cert", "/nonexistent.pem"], ["tls"]),
     (["--http-threads", "0"], ["http-threads"]), (["--http-threads", "100000"], ["http-threads"]),
     (["--config", "/nonexistent.conf"], ["/nonexistent.conf"])])

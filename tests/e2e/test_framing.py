@@ -84,13 +84,15 @@ def test_a_length_that_is_no_number_is_refused(s3, bucket, length):
     assert s3("GET", f"/{bucket}/k").status == 404
 
 
-@pytest.mark.parametrize("where", ["one line", "all lines"])
+@pytest.mark.parametrize("where", ["one line", "all lines", "the end"])
 def test_bare_line_feeds_are_refused(s3, key, where):
     head = s3.head("GET", key)
     if where == "all lines":
         head = head.replace(b"\r\n", b"\n")
-    else:
+    elif where == "one line":
         head = swap(head, b"\r\nx-amz-date", b"\nx-amz-date")
+    else:
+        head = head[:-4] + b"\r\n\n"
     with s3.connect() as conn:
         conn.send(head)
         refused_and_closed(conn)
