@@ -103,6 +103,8 @@ static void print_rdma(struct server *s, struct text *out)
         staging_usage(s->staging, &used, &total);
     one(out, "s3rdma_staging_used_bytes", "gauge", "staging memory lent to transfers",
         used * STAGING_SLOT_LEN);
+    one(out, "s3rdma_staging_waiting", "gauge", "transfers that wait for staging memory",
+        s->staging ? staging_waiting(s->staging) : 0);
     one(out, "s3rdma_staging_bytes", "gauge", "staging memory in all", total * STAGING_SLOT_LEN);
 }
 

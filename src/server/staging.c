@@ -178,3 +178,14 @@ void staging_usage(struct staging *s, size_t *ret_used, size_t *ret_total)
     *ret_total = s->slot_count;
     pthread_mutex_unlock(&s->lock);
 }
+
+size_t staging_waiting(struct staging *s)
+{
+    const struct waiter *w;
+    size_t count = 0;
+    pthread_mutex_lock(&s->lock);
+    TAILQ_FOREACH (w, &s->waiters, link)
+        count++;
+    pthread_mutex_unlock(&s->lock);
+    return count;
+}

@@ -37,5 +37,7 @@ int staging_take(struct staging *s, uint64_t owner, int64_t deadline_ns,
 void *staging_try(struct staging *s, uint64_t owner);
 void staging_give(struct staging *s, void *slot);
 void staging_usage(struct staging *s, size_t *ret_used, size_t *ret_total);
+/* How many wait for a slot. */
+size_t staging_waiting(struct staging *s);
 
 #endif

@@ -64,12 +64,20 @@ static void *waiter_main(void *arg)
     return NULL;
 }
 
-static void start_owned(struct waiter *w, struct box *b, uint64_t owner, int64_t patience_ms)
+static void launch(struct waiter *w, struct box *b, uint64_t owner, int64_t patience_ms)
 {
     *w = (struct waiter){.box = b, .owner = owner, .deadline_ns = in_ms(patience_ms)};
     assert_int_equal(pthread_create(&w->thread, NULL, waiter_main, w), 0);
-    struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
-    nanosleep(&pause, NULL); /* so that it is in the queue before the next one */
+}
+
+/* Returns when it is in the queue. */
+static void start_owned(struct waiter *w, struct box *b, uint64_t owner, int64_t patience_ms)
+{
+    size_t before = staging_waiting(b->staging);
+    struct timespec pause = {.tv_nsec = NS_PER_MS};
+    launch(w, b, owner, patience_ms);
+    while (staging_waiting(b->staging) == before)
+        nanosleep(&pause, NULL);
 }
 
 /* Of a client that has no slot yet. */
@@ -104,7 +112,7 @@ static void whoever_is_late_leaves_although_one_before_it_waits_on(void **state)
     struct box *b = *state;
     struct waiter patient, hasty;
     start(&patient, b, 60000);
-    start(&hasty, b, 50);
+    launch(&hasty, b, 99, 50);
     assert_int_equal(result_of(&hasty), S3R_E_BUSY);
     staging_give(b->staging, b->slots[0]);
     assert_int_equal(result_of(&patient), 0);
