@@ -2,6 +2,7 @@
 /* s3rdmad: the S3 server. */
 #include "base/log.h"
 #include "server/server.h"
+#include "upkeep.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@ static const char usage[] =
     "\n"
     "usage: s3rdmad --data DIR [--listen HOST:PORT] [--rdma-device LIST|off] [options]\n"
     "       s3rdmad --help | --version | --print-config\n"
+    "       s3rdmad scrub DIR [--deep]    check a store that no server has open, clean up\n"
+    "       s3rdmad rebuild DIR           make its index anew from the data files\n"
     "\n"
     "Each option is also a variable (S3RDMA_DATA, S3RDMA_RDMA_DEVICE, ...) and a line\n"
     "`name = value` of the file that --config FILE or S3RDMA_CONFIG names; the command line wins\n"
@@ -75,7 +78,10 @@ int main(int argc, char **argv)
 {
     struct config config;
     struct diag diag = {0};
-    int rc = config_load(argc, argv, environ, &diag, &config);
+    int rc;
+    if (upkeep_run(argc, argv, &rc))
+        return rc;
+    rc = config_load(argc, argv, environ, &diag, &config);
     if (rc) {
         fprintf(stderr, "s3rdmad: %s\n", diag_text(&diag, rc));
         return EXIT_USAGE;

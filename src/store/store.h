@@ -321,7 +321,8 @@ int store_scrub(struct store *s, bool is_deep, struct diag *diag,
                 struct store_scrub_report *ret_report) MUST_CHECK;
 /* A consistent copy of the index into `dir` (absent or empty), while the store serves. */
 int store_backup(struct store *s, const char *dir, struct diag *diag) MUST_CHECK;
-/* Offline: restores the index of the store in `dir` from the data files and inline objects' log. */
+/* Offline: restores the index of the store in `dir` from what can be read of the old one and from
+ * the data files. Inline objects live in the index only: docs/disk.md says what can be lost. */
 int store_rebuild(const char *dir, struct diag *diag,
                   struct store_scrub_report *ret_report) MUST_CHECK;
 
