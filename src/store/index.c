@@ -13,7 +13,9 @@
 
 #define CACHE_BYTES_DEFAULT (UINT64_C(64) << 20)
 #define READ_TIER_CACHE 1 /* rocksdb::kBlockCacheTier */
-#define LOG_LEVEL_WARN 2  /* rocksdb::WARN_LEVEL */
+/* rocksdb::FATAL_LEVEL. Its own log is a file on the same disk: after a write of it has failed the
+ * next line is an assertion that ends the process. What matters comes back as errors anyway. */
+#define LOG_LEVEL_FATAL 4
 #define RECOVER_TO_TEAR 2 /* rocksdb::WALRecoveryMode::kPointInTimeRecovery */
 #define BATCH_LEN_MAX (UINT32_MAX / 4)
 
@@ -72,7 +74,7 @@ static void set_options(struct index *idx, uint64_t cache_bytes)
     rocksdb_options_set_compression(o, rocksdb_no_compression);
     rocksdb_options_set_wal_recovery_mode(o, RECOVER_TO_TEAR);
     rocksdb_options_set_max_open_files(o, 512);
-    rocksdb_options_set_info_log_level(o, LOG_LEVEL_WARN);
+    rocksdb_options_set_info_log_level(o, LOG_LEVEL_FATAL);
     rocksdb_options_set_keep_log_file_num(o, 4);
     rocksdb_options_set_max_log_file_size(o, 1 << 20);
     rocksdb_options_set_stats_dump_period_sec(o, 0);
@@ -328,6 +330,8 @@ static void lead(struct index *idx)
             memcpy(idx->failure_text, diag.text, sizeof(diag.text));
             idx->failure = idx->failure_text;
             log_error("store what=index-write error=%s text=\"%s\"", error_name(err), diag.text);
+            /* it must not go on on its own account either, as it would when space comes back */
+            rocksdb_cancel_all_background_work(idx->db, 0);
         } else {
             idx->commits++;
         }

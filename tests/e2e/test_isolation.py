@@ -3,7 +3,8 @@
 
 The measure is the 99th percentile of a small cached GET, quiet and loaded, of the same run and the
 same connection: it may at most double. Both are taken over many requests; since a machine that does
-other things at the same time spoils single runs, the best of three rounds counts. Nothing here
+other things at the same time spoils single runs, the best of three runs counts on either side, and
+the best of three rounds. Nothing here
 compares with a time in seconds."""
 import os
 import time
@@ -55,6 +56,11 @@ def percentile(server, count):
             times.append(time.perf_counter() - begin)
             assert reply.status == 200 and len(reply.body) == 1000, reply
     return sorted(times)[int(count * 0.99)]
+
+
+def best_percentile(server, count):
+    """Of three: what else runs on the machine slows some of them, a delay in the server all."""
+    return min(percentile(server, count) for _ in range(3))
 
 
 def active(server):
@@ -112,9 +118,9 @@ def test_a_small_get_is_as_quick_beside_all_that_is_slow(place, device, rules):
     count, ratios = max(500, 3000 // SLOWER), []
     percentile(server, count)
     while len(ratios) < 3 and (not ratios or min(ratios) > 2):
-        quiet = percentile(server, count)
+        quiet = best_percentile(server, count)
         with Load(server, disk, device, rules) as load:
-            loaded = percentile(server, count)
+            loaded = best_percentile(server, count)
             assert active(server) >= load.least - SLOW_OBJECTS, "the load went before the end"
         ratios.append(loaded / quiet)
     print("loaded / quiet:", [f"{r:.2f}" for r in ratios])
