@@ -7,6 +7,7 @@
 #include "s3/names.h"
 #include "s3/xml.h"
 #include "s3/xml_read.h"
+#include "server/ops_xml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +16,11 @@
 #define BUCKETS_PER_READ 1000
 #define BUCKETS_MAX 10000
 
-static void print_owner(struct text *out, const char *element, const char *owner)
-{
-    xml_open(out, element);
-    xml_str(out, "ID", owner);
-    xml_str(out, "DisplayName", owner);
-    xml_close(out, element);
-}
-
 static void print_bucket(struct text *out, const struct store_bucket *b)
 {
-    char created[CLOCK_TEXT_MAX];
-    clock_print_iso(b->created_ms, created);
     xml_open(out, "Bucket");
     xml_str(out, "Name", b->name);
-    xml_str(out, "CreationDate", created);
+    print_time(out, "CreationDate", b->created_ms);
     xml_close(out, "Bucket");
 }
 

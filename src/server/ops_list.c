@@ -2,11 +2,9 @@
 /* The listings of objects and of uploads. */
 #include "server/ops.h"
 
-#include "base/clock.h"
 #include "base/hex.h"
-#include "base/num.h"
-#include "s3/checksum.h"
 #include "s3/xml.h"
+#include "server/ops_xml.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +21,6 @@ static const char *query_or_empty(const struct request *r, const char *name)
     return value ? value : "";
 }
 
-static int parse_max(struct request *r, const char *name, uint64_t *ret_max)
-{
-    const char *text = request_query(r, name);
-    *ret_max = LIMIT_LIST_MAX;
-    if (!text || !*text)
-        return 0;
-    if (!num_parse_dec(text, strlen(text), INT64_MAX, ret_max))
-        return diag_fail(&r->diag, S3R_E_INVALID_ARGUMENT, "%s is not a number from 0 on", name);
-    *ret_max = min_u64(*ret_max, LIMIT_LIST_MAX);
-    return 0;
-}
-
 static int parse_args(struct request *r, const char *max_name, struct list_args *args)
 {
     const char *encoding = request_query(r, "encoding-type");
@@ -43,7 +29,7 @@ static int parse_args(struct request *r, const char *max_name, struct list_args 
     if (encoding && *encoding && strcmp(encoding, "url") != 0)
         return diag_fail(&r->diag, S3R_E_INVALID_ARGUMENT, "encoding-type: the only one is url");
     args->is_url_encoded = encoding && *encoding;
-    return parse_max(r, max_name, &args->max);
+    return query_number(r, max_name, LIMIT_LIST_MAX, LIMIT_LIST_MAX, &args->max);
 }
 
 static void print_key(struct text *out, const char *element, const char *key, size_t len,
@@ -60,21 +46,6 @@ static void print_prefixes(struct text *out, const char *prefix, size_t len,
     xml_close(out, "CommonPrefixes");
 }
 
-static void print_owner(struct text *out, const char *element, const char *owner)
-{
-    xml_open(out, element);
-    xml_str(out, "ID", owner);
-    xml_str(out, "DisplayName", owner);
-    xml_close(out, element);
-}
-
-static void print_time(struct text *out, const char *element, int64_t wall_ms)
-{
-    char when[CLOCK_TEXT_MAX];
-    clock_print_iso(wall_ms, when);
-    xml_str(out, element, when);
-}
-
 static void print_object(struct text *out, const struct store_list_row *row,
                          const struct list_args *args, bool has_owner)
 {
@@ -83,10 +54,7 @@ static void print_object(struct text *out, const struct store_list_row *row,
     print_time(out, "LastModified", row->modified_ms);
     xml_etag(out, "ETag", row->etag);
     xml_u64(out, "Size", row->size);
-    if (row->checksum.kind) {
-        xml_str(out, "ChecksumAlgorithm", checksum_name((enum checksum_kind)row->checksum.kind));
-        xml_str(out, "ChecksumType", checksum_type_name((enum checksum_type)row->checksum.type));
-    }
+    print_checksum_kind(out, row->checksum.kind, row->checksum.type);
     if (has_owner)
         print_owner(out, "Owner", row->owner);
     xml_str(out, "StorageClass", row->storage_class);
@@ -239,10 +207,7 @@ static void print_upload(struct text *out, const struct store_upload_row *row,
     print_owner(out, "Owner", row->owner);
     xml_str(out, "StorageClass", row->storage_class);
     print_time(out, "Initiated", row->created_ms);
-    if (row->checksum_kind) {
-        xml_str(out, "ChecksumAlgorithm", checksum_name((enum checksum_kind)row->checksum_kind));
-        xml_str(out, "ChecksumType", checksum_type_name((enum checksum_type)row->checksum_type));
-    }
+    print_checksum_kind(out, row->checksum_kind, row->checksum_type);
     xml_close(out, "Upload");
 }
 

@@ -2,7 +2,6 @@
 /* Multipart uploads. */
 #include "server/ops.h"
 
-#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/num.h"
 #include "s3/cond.h"
@@ -11,6 +10,7 @@
 #include "s3/xml_read.h"
 #include "server/object_meta.h"
 #include "server/ops_put.h"
+#include "server/ops_xml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,7 +273,6 @@ static int print_complete(struct request *r, const char *etag,
                           const struct store_checksum *checksum)
 {
     struct text *out = &r->reply.body;
-    char text[CHECKSUM_TEXT_SIZE];
     int rc = reply_xml(r);
     const char *host = request_header(r, "host");
     xml_root(out, "CompleteMultipartUploadResult");
@@ -289,12 +288,7 @@ static int print_complete(struct request *r, const char *etag,
     xml_str(out, "Bucket", r->target.bucket);
     xml_bytes(out, "Key", r->target.key, r->target.key_len);
     xml_etag(out, "ETag", etag);
-    if (checksum->kind) {
-        struct checksum_value value = checksum_from_store(checksum);
-        checksum_print(&value, text);
-        xml_str(out, checksum_element(value.kind), text);
-        xml_str(out, "ChecksumType", checksum_type_name(value.type));
-    }
+    print_checksum(out, checksum, true);
     xml_close(out, "CompleteMultipartUploadResult");
     return rc;
 }
@@ -385,42 +379,15 @@ int op_abort_upload(struct request *r)
 
 /* ---- ListParts ---- */
 
-static int parse_number(struct request *r, const char *name, uint64_t absent, uint64_t max,
-                        uint64_t *ret)
-{
-    const char *text = request_query(r, name);
-    *ret = absent;
-    if (!text || !*text)
-        return 0;
-    if (!num_parse_dec(text, strlen(text), INT64_MAX, ret))
-        return diag_fail(&r->diag, S3R_E_INVALID_ARGUMENT, "%s is not a number from 0 on", name);
-    *ret = min_u64(*ret, max);
-    return 0;
-}
-
 static void print_part(struct text *out, const struct store_part *part)
 {
-    char when[CLOCK_TEXT_MAX], text[CHECKSUM_TEXT_SIZE];
-    clock_print_iso(part->modified_ms, when);
     xml_open(out, "Part");
     xml_u64(out, "PartNumber", part->number);
-    xml_str(out, "LastModified", when);
+    print_time(out, "LastModified", part->modified_ms);
     xml_etag(out, "ETag", part->etag);
     xml_u64(out, "Size", part->size);
-    if (part->checksum.kind) {
-        struct checksum_value value = checksum_from_store(&part->checksum);
-        checksum_print(&value, text);
-        xml_str(out, checksum_element(value.kind), text);
-    }
+    print_checksum(out, &part->checksum, false);
     xml_close(out, "Part");
-}
-
-static void print_upload_owner(struct text *out, const char *element, const char *owner)
-{
-    xml_open(out, element);
-    xml_str(out, "ID", owner);
-    xml_str(out, "DisplayName", owner);
-    xml_close(out, element);
 }
 
 static void print_parts(struct request *r, const struct store_upload *upload,
@@ -433,13 +400,10 @@ static void print_parts(struct request *r, const struct store_upload *upload,
     xml_str(out, "Bucket", r->target.bucket);
     xml_key(out, "Key", r->target.key, r->target.key_len, is_url_encoded);
     xml_str(out, "UploadId", upload->id);
-    print_upload_owner(out, "Initiator", upload->owner);
-    print_upload_owner(out, "Owner", upload->owner);
+    print_owner(out, "Initiator", upload->owner);
+    print_owner(out, "Owner", upload->owner);
     xml_str(out, "StorageClass", upload->storage_class);
-    if (upload->checksum_kind) {
-        xml_str(out, "ChecksumAlgorithm", checksum_name((enum checksum_kind)upload->checksum_kind));
-        xml_str(out, "ChecksumType", checksum_type_name((enum checksum_type)upload->checksum_type));
-    }
+    print_checksum_kind(out, upload->checksum_kind, upload->checksum_type);
     xml_u64(out, "PartNumberMarker", after);
     xml_u64(out, "NextPartNumberMarker", count ? parts[count - 1].number : 0);
     xml_u64(out, "MaxParts", max);
@@ -456,9 +420,9 @@ int op_list_parts(struct request *r)
     uint64_t after, max;
     size_t count = 0;
     bool has_more = false;
-    int rc = parse_number(r, "part-number-marker", 0, UINT32_MAX, &after);
+    int rc = query_number(r, "part-number-marker", 0, UINT32_MAX, &after);
     if (!rc)
-        rc = parse_number(r, "max-parts", LIMIT_LIST_MAX, LIMIT_LIST_MAX, &max);
+        rc = query_number(r, "max-parts", LIMIT_LIST_MAX, LIMIT_LIST_MAX, &max);
     if (!rc)
         rc = stat_open_upload(r, &upload);
     if (!rc)

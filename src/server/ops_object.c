@@ -154,7 +154,6 @@ static int send_as_stream(struct request *r, const struct range *range)
     if (rc)
         return rc;
     r->reply.is_stream = true;
-    r->reply.stream_off = range->off;
     r->reply.stream_len = range->len;
     return 0;
 }

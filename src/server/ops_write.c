@@ -2,7 +2,6 @@
 /* Writing and deleting objects: PutObject, CopyObject, DeleteObject, DeleteObjects. */
 #include "server/ops.h"
 
-#include "base/clock.h"
 #include "base/num.h"
 #include "s3/cond.h"
 #include "s3/names.h"
@@ -10,6 +9,7 @@
 #include "s3/xml_read.h"
 #include "server/object_meta.h"
 #include "server/ops_put.h"
+#include "server/ops_xml.h"
 #include "server/rdma.h"
 
 #include <stdlib.h>
@@ -203,19 +203,12 @@ static void copy_sums(struct request *r, const struct store_object *from,
 
 static int print_copy(struct request *r, const struct object_attributes *a, int64_t modified_ms)
 {
-    char when[CLOCK_TEXT_MAX], text[CHECKSUM_TEXT_SIZE];
     struct text *out = &r->reply.body;
     int rc = reply_xml(r);
-    clock_print_iso(modified_ms, when);
     xml_root(out, "CopyObjectResult");
-    xml_str(out, "LastModified", when);
+    print_time(out, "LastModified", modified_ms);
     xml_etag(out, "ETag", a->etag);
-    if (a->store.checksum.kind) {
-        struct checksum_value value = checksum_from_store(&a->store.checksum);
-        checksum_print(&value, text);
-        xml_str(out, checksum_element(value.kind), text);
-        xml_str(out, "ChecksumType", checksum_type_name(value.type));
-    }
+    print_checksum(out, &a->store.checksum, true);
     xml_close(out, "CopyObjectResult");
     return rc;
 }

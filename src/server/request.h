@@ -65,13 +65,13 @@ struct body_buffer {
     size_t len, cap;
 };
 
-/* What goes out: either text or a stream of [stream_off, +stream_len) of the lease. */
+/* What goes out: either text or `stream_len` bytes from request.stream. */
 struct reply {
     unsigned status;
     struct headers headers;
     struct text body;
     bool is_stream, is_close;
-    uint64_t stream_off, stream_len;
+    uint64_t stream_len;
 };
 
 struct request {
