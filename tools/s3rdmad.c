@@ -18,6 +18,8 @@ static const char usage[] =
     "       s3rdmad --help | --version | --print-config\n"
     "       s3rdmad scrub DIR [--deep]    check a store that no server has open, clean up\n"
     "       s3rdmad rebuild DIR           make its index anew from the data files\n"
+    "       s3rdmad backup DIR [options]  copy the index of the server that runs with these "
+    "options\n"
     "\n"
     "Each option is also a variable (S3RDMA_DATA, S3RDMA_RDMA_DEVICE, ...) and a line\n"
     "`name = value` of the file that --config FILE or S3RDMA_CONFIG names; the command line wins\n"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* upkeep.h - what s3rdmad does to a store that no server has open.
- * Does:     `scrub DIR [--deep]`, `rebuild DIR`, with a report on standard output.
+/* upkeep.h - what s3rdmad does beside serving: the care of a store.
+ * Does:     `scrub DIR [--deep]`, `rebuild DIR`, with a report on standard output; `backup DIR
+ *           [OPTIONS]` asks the server that these options would start, and that runs.
  * Not here: serving.
  * Units:    bytes, counts.
  * Owns:     nothing.

@@ -389,7 +389,7 @@ static struct MHD_Daemon *start_daemon(struct http *h)
                             MHD_OPTION_END);
 }
 
-int http_create(const struct http_config *config, struct http **ret_http)
+int http_open(const struct http_config *config, struct http **ret_http)
 {
     struct http *h = calloc(1, sizeof *h);
     pthread_condattr_t attr;

@@ -53,7 +53,7 @@ struct http_config {
     void *app_arg;
 };
 
-int http_create(const struct http_config *config, struct http **ret_http) MUST_CHECK;
+int http_open(const struct http_config *config, struct http **ret_http) MUST_CHECK;
 /* From here on callbacks come: whatever they use, this handle among it, is in place before. */
 int http_start(struct http *h, struct diag *diag) MUST_CHECK;
 /* No new connections. */

@@ -8,6 +8,12 @@ static int op_get_object_tagging(struct request *r);
 
 /* The first row that fits wins: those with more conditions stand first. */
 static const struct op ops[] = {
+    /* not of S3: what `s3rdmad backup` asks for */
+    {.name = "Backup",
+     .method = "POST",
+     .query = {"s3r-backup"},
+     .pool = POOL_DISK,
+     .run = op_backup},
     {.name = "ListBuckets", .method = "GET", .run = op_list_buckets},
 
     {.name = "GetBucketLocation",

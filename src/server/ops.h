@@ -15,6 +15,7 @@
 /* By method, target, query and headers. */
 int op_find(const struct request *r, struct diag *diag, const struct op **ret_op) MUST_CHECK;
 
+int op_backup(struct request *r);
 int op_list_buckets(struct request *r);
 int op_create_bucket(struct request *r);
 int op_head_bucket(struct request *r);

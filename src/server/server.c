@@ -142,7 +142,7 @@ static int start_http(struct server *s, struct diag *diag)
                                .tls_key = key,
                                .app = request_app,
                                .app_arg = s};
-    rc = http_create(&http, &s->http);
+    rc = http_open(&http, &s->http);
     if (!rc)
         rc = http_start(s->http, diag);
     if (!rc)

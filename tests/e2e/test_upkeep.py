@@ -5,7 +5,8 @@ import shutil
 import subprocess
 
 from conftest import bucket_name
-from daemon import BUILD, SLOWER
+from daemon import BUILD, SLOWER, plain_environment
+import s3raw
 
 PROGRAM = os.path.join(BUILD, "s3rdmad")
 OBJECTS = {"/large": os.urandom(3 << 20), "/a/b//c": os.urandom(70000), "/sp ace": os.urandom(1 << 20)}
@@ -71,3 +72,37 @@ def test_wrong_use_is_said():
         done = run(*words)
         assert done.returncode == 2 and "usage" in done.stderr, done
     assert run("scrub", "/nonexistent/store/here").returncode == 1
+
+
+def test_a_backup_brings_back_what_only_the_index_holds(servers, tmp_path):
+    server = servers.start("off")
+    name, copy = bucket_name(), tmp_path / "copy"
+    assert server.s3()("PUT", f"/{name}").status == 200
+    bodies = {"small": b"lives in the index", "large": os.urandom(2 << 20)}
+    for key, body in bodies.items():
+        assert server.s3()("PUT", f"/{name}/{key}", body=body).status == 200
+    host, port = server.address
+    done = subprocess.run([PROGRAM, "backup", str(copy), "--listen", f"{host}:{port}"],
+                          capture_output=True, text=True, timeout=60 * SLOWER,
+                          env={**plain_environment(), **server.environment})
+    assert done.returncode == 0, done
+    server.stop()
+    shutil.rmtree(os.path.join(server.data, "index"))
+    shutil.copytree(copy / "index", os.path.join(server.data, "index"))
+    assert run("rebuild", server.data).returncode == 0
+    server.start()
+    for key, body in bodies.items():
+        reply = server.s3()("GET", f"/{name}/{key}")
+        assert reply.status == 200 and reply.body == body
+
+
+def test_a_backup_needs_the_roots_signature_and_an_absolute_path(servers, tmp_path):
+    server = servers.start("off")
+    assert server.s3()("POST", "/?s3r-backup=relative").status == 400
+    nobody = s3raw.Connection(server.address)
+    nobody.send(f"POST /?s3r-backup={tmp_path}/x HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+    assert nobody.read_reply("POST").status == 403
+    assert not (tmp_path / "x").exists()
+    done = subprocess.run([PROGRAM, "backup", str(tmp_path / "x"), "--listen", "127.0.0.1:0"],
+                          capture_output=True, text=True, timeout=60, env=plain_environment())
+    assert done.returncode == 1 and "--listen" in done.stderr
