@@ -185,7 +185,7 @@ static int complete(struct completion *c)
     int err = upload_get_open(c->s, c->key, c->id, &upload);
     if (err)
         return err;
-    err = upload_parts_load(c->s, c->id, &c->parts);
+    err = upload_parts_load(c->s->idx, c->id, &c->parts);
     if (!err)
         err = match(c);
     if (!err)

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "store/fs.h"
 #include "store/io.h"
 #include "store/le.h"
+#include "store/upload.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -237,6 +237,23 @@ static int is_dropped(struct rebuild *rb, uint64_t id, bool *ret)
     return err == S3R_E_NO_SUCH_KEY ? 0 : err;
 }
 
+/* `keep` may be the same upload, completed anew: what it names stays. */
+static void drop_rows_but(struct index_batch *b, const struct record *r, const struct record *keep)
+{
+    struct row_key row;
+    row_file(&row, ROW_DROP, r->file_id);
+    if (r->file_id)
+        index_batch_put(b, row.data, row.len, NULL, 0);
+    for (size_t i = 0, k = 0; i < r->part_count; i++) {
+        while (k < keep->part_count && keep->parts[k].number < r->parts[i].number)
+            k++;
+        if (k < keep->part_count && keep->parts[k].file_id == r->parts[i].file_id)
+            continue;
+        row_file(&row, ROW_DROP, r->parts[i].file_id);
+        index_batch_put(b, row.data, row.len, NULL, 0);
+    }
+}
+
 static int commit_record(struct rebuild *rb, const struct row_key *row, struct record *r,
                          const struct fs_record *loser)
 {
@@ -247,18 +264,18 @@ static int commit_record(struct rebuild *rb, const struct row_key *row, struct r
     r->upload_id = NULL;
     int err = fs_put_record(&b, row, r);
     if (loser)
-        fs_drop_rows(&b, &loser->r);
+        drop_rows_but(&b, &loser->r, r);
     if (!err)
         err = index_commit(rb->idx, &b, NULL);
     index_batch_fini(&b);
     return err;
 }
 
-static int drop_record(struct rebuild *rb, const struct record *r)
+static int drop_record(struct rebuild *rb, const struct record *r, const struct record *keep)
 {
     struct index_batch b;
     index_batch_init(&b);
-    fs_drop_rows(&b, r);
+    drop_rows_but(&b, r, keep);
     int err = index_commit(rb->idx, &b, NULL);
     index_batch_fini(&b);
     return err;
@@ -279,17 +296,69 @@ static int need_bucket(struct rebuild *rb, const char *name)
     return commit_record(rb, &row, &r, NULL);
 }
 
+/* Parts that are dropped are gone, whatever a manifest says. */
+static int has_dropped_part(struct rebuild *rb, const struct record *r, bool *ret)
+{
+    *ret = false;
+    for (size_t i = 0; !*ret && i < r->part_count; i++) {
+        int err = is_dropped(rb, r->parts[i].file_id, ret);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int is_upload_open(struct rebuild *rb, const struct store_key *key, const char *id,
+                          bool *ret)
+{
+    struct row_key row;
+    struct index_value v;
+    *ret = false;
+    if (!id || fs_check_upload_id(id))
+        return 0;
+    row_upload(&row, ROW_UPLOAD, key, id);
+    int err = index_get(rb->idx, row.data, row.len, &v);
+    if (!err)
+        index_value_fini(&v);
+    *ret = !err;
+    return err == S3R_E_NO_SUCH_KEY ? 0 : err;
+}
+
+/* The old index knows the upload as open and a manifest completes it: what the manifest names is
+ * the object's alone from now on. */
+static int end_upload(struct rebuild *rb, const struct store_key *key, const char *id,
+                      const struct record *r)
+{
+    struct upload_parts parts;
+    struct index_batch b;
+    struct row_key row;
+    index_batch_init(&b);
+    int err = upload_parts_load(rb->idx, id, &parts);
+    for (size_t i = 0, k = 0; i < parts.count; i++) {
+        struct upload_part *p = &parts.rows[i];
+        while (k < r->part_count && r->parts[k].number < p->shown.number)
+            k++;
+        p->is_used = k < r->part_count && r->parts[k].file_id == p->file_id;
+    }
+    row_upload(&row, ROW_UPLOAD, key, id);
+    index_batch_delete(&b, row.data, row.len);
+    upload_parts_end_rows(&b, id, &parts);
+    if (!err)
+        err = index_commit(rb->idx, &b, NULL);
+    index_batch_fini(&b);
+    upload_parts_fini(&parts);
+    return err;
+}
+
 /* The highest sequence wins; the other's files are dropped. */
-static int restore_object(struct rebuild *rb, struct record *r)
+static int place_object(struct rebuild *rb, const struct store_key *key, struct record *r)
 {
     struct row_key row;
     struct fs_record now;
-    bool has;
-    struct store_key key = {r->bucket, r->key.data, r->key.len};
-    if (!r->bucket || !r->key.data || fs_check_key(&key) || !is_record_whole(rb, r))
-        return 0;
-    row_object(&row, &key);
-    int err = need_bucket(rb, r->bucket);
+    const char *id = r->upload_id;
+    bool has, is_open;
+    int err = is_upload_open(rb, key, id, &is_open);
+    row_object(&row, key);
     if (!err)
         err = get_row(rb, &row, &now, &has);
     if (err)
@@ -297,12 +366,27 @@ static int restore_object(struct rebuild *rb, struct record *r)
     if (!has || now.r.sequence < r->sequence) {
         rb->report.objects += !has;
         err = commit_record(rb, &row, r, has ? &now : NULL);
+        if (!err && is_open)
+            err = end_upload(rb, key, id, r);
     } else if (now.r.file_id != r->file_id) {
-        err = drop_record(rb, r);
+        err = drop_record(rb, r, is_open ? r : &now.r); /* the parts are the upload's then */
     }
     if (has)
         fs_record_fini(&now);
     return err;
+}
+
+static int restore_object(struct rebuild *rb, struct record *r)
+{
+    struct store_key key = {r->bucket, r->key.data, r->key.len};
+    bool is_gone;
+    if (!r->bucket || !r->key.data || fs_check_key(&key) || !is_record_whole(rb, r))
+        return 0;
+    int err = has_dropped_part(rb, r, &is_gone);
+    if (err || is_gone)
+        return err;
+    err = need_bucket(rb, r->bucket);
+    return err ? err : place_object(rb, &key, r);
 }
 
 static int restore_bucket(struct rebuild *rb, struct record *r)
@@ -320,7 +404,7 @@ static int restore_bucket(struct rebuild *rb, struct record *r)
     if (!has || !now.r.file_id || now.r.sequence < r->sequence)
         err = commit_record(rb, &row, r, has ? &now : NULL);
     else if (now.r.file_id != r->file_id)
-        err = drop_record(rb, r);
+        err = drop_record(rb, r, &now.r);
     if (has)
         fs_record_fini(&now);
     return err;

@@ -17,6 +17,7 @@ struct scrub {
     uint64_t floor; /* what no writer can still be at work on */
     uint64_t *ids;  /* files that the index names */
     size_t count, cap;
+    bool has_unread; /* a row whose files nobody knows */
 };
 
 static int add_id(struct scrub *c, uint64_t id)
@@ -111,9 +112,14 @@ static int check_table(struct scrub *c, char table)
         const char *value = index_iter_value(it, &len);
         struct row_key row;
         struct record r;
-        if (key_len > sizeof(row.data) || record_decode(value, len, &r)) {
+        int unread =
+            key_len > sizeof(row.data) ? S3R_E_STORE_CORRUPT : record_decode(value, len, &r);
+        if (unread == S3R_E_NOMEM)
+            return unread;
+        if (unread) {
+            c->has_unread = true;
             c->report->bad_blocks++;
-            log_error("store what=scrub row=%c result=corrupt", table);
+            log_error("store what=scrub row=%c result=%s", table, error_name(unread));
             continue;
         }
         row_begin(&row, table);
@@ -176,7 +182,10 @@ static int scrub_deep(struct scrub *c)
     }
     if (c->count)
         qsort(c->ids, c->count, sizeof(*c->ids), compare_ids);
-    return c->s->is_read_only ? 0 : file_each(c->s->dir, check_named, c);
+    if (c->has_unread)
+        log_warn("store what=scrub orphans=kept text=\"a row cannot be read: its files look like "
+                 "nobody's\"");
+    return c->s->is_read_only || c->has_unread ? 0 : file_each(c->s->dir, check_named, c);
 }
 
 int store_scrub(struct store *s, bool is_deep, struct diag *diag,

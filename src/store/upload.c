@@ -143,14 +143,14 @@ void store_upload_freep(struct store_upload **upload)
 
 /* ---- parts of an upload, as they are ---- */
 
-int upload_parts_load(struct store *s, const char *id, struct upload_parts *ret)
+int upload_parts_load(struct index *idx, const char *id, struct upload_parts *ret)
 {
     struct row_key from, to;
     CLEANUP(index_iter_closep) struct index_iter *it = NULL;
     memset(ret, 0, sizeof(*ret));
     row_part(&from, id, 0);
     row_part(&to, id, UINT32_MAX);
-    int err = index_iter_open(s->idx, from.data, from.len, to.data, to.len, &it);
+    int err = index_iter_open(idx, from.data, from.len, to.data, to.len, &it);
     for (; !err && index_iter_valid(it); index_iter_next(it)) {
         size_t len;
         const char *value = index_iter_value(it, &len);
@@ -224,7 +224,7 @@ static int abort_open(struct store *s, const struct store_key *key, const char *
     if (err)
         return err;
     fs_record_fini(&upload);
-    err = upload_parts_load(s, id, &parts);
+    err = upload_parts_load(s->idx, id, &parts);
     if (!err) {
         struct index_batch b;
         struct row_key row;

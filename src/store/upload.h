@@ -30,7 +30,7 @@ int upload_check(const struct store_key *key, const char *id) MUST_CHECK;
 int upload_get_open(struct store *s, const struct store_key *key, const char *id,
                     struct fs_record *ret) MUST_CHECK;
 /* All parts; to be freed after an error too. */
-int upload_parts_load(struct store *s, const char *id, struct upload_parts *ret) MUST_CHECK;
+int upload_parts_load(struct index *idx, const char *id, struct upload_parts *ret) MUST_CHECK;
 int upload_parts_add(struct upload_parts *parts, const struct record *r) MUST_CHECK;
 void upload_parts_fini(struct upload_parts *parts);
 /* Their rows go; the files of those that are not used go to the drop table. */

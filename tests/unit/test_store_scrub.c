@@ -162,6 +162,33 @@ static void deep_scrub_removes_only_what_nobody_names(void **state)
     OK(check_seed(b->s, "k", 2, MIB));
 }
 
+/* A record that this version must not serve still names its file. */
+static void deep_scrub_keeps_the_files_of_rows_it_cannot_read(void **state)
+{
+    struct box *b = *state;
+    struct store_scrub_report report;
+    struct store_key k = key_of("k");
+    struct row_key row;
+    struct fs_record fr;
+    struct index_batch batch;
+    OK(put_seed(b->s, "k", 1, MIB));
+    row_object(&row, &k);
+    OK(fs_get(b->s, &row, &fr));
+    struct record held = fr.r;
+    held.is_legal_hold = true;
+    for (int i = 0; i < 2; i++) {
+        index_batch_init(&batch);
+        OK(fs_put_record(&batch, &row, i ? &fr.r : &held));
+        OK(fs_commit(b->s, &batch, NULL, NULL));
+        index_batch_fini(&batch);
+        OK(store_scrub(b->s, true, NULL, &report));
+        assert_int_equal(report.bad_blocks, !i);
+        assert_int_equal(report.orphans_removed, 0);
+    }
+    fs_record_fini(&fr);
+    OK(check_seed(b->s, "k", 1, MIB));
+}
+
 static int fail_unlink(enum io_call call, const char *what, void *arg)
 {
     return call == IO_UNLINK ? EIO : 0;
@@ -344,6 +371,94 @@ static void a_backup_with_newer_files_is_rebuilt_to_now(void **state)
     nftw(backup, box_remove_one, 32, FTW_DEPTH | FTW_PHYS);
 }
 
+static int fail_index(enum io_call call, const char *what, void *arg)
+{
+    return call == IO_INDEX_WRITE ? EIO : 0;
+}
+
+/* An upload of one part whose Complete wrote its manifest, and died before the index knew. */
+static void complete_halfway(struct box *b, char id[STORE_UPLOAD_ID_MAX],
+                             struct store_part **ret_parts)
+{
+    struct store_key k = key_of("k");
+    CLEANUP(freep) char *bytes = bytes_of(1, MIB);
+    struct store_writer *w;
+    size_t count;
+    bool more;
+    OK(store_upload_create(b->s, &k, &plain, 0, 0, NULL, id));
+    for (uint32_t i = 1; i <= 2; i++) {
+        OK(store_writer_open(b->s, MIB, NULL, &w));
+        OK(store_writer_append(w, bytes, MIB, NULL));
+        OK(store_part_put(w, &k, id, i, &plain, NULL, NULL));
+        store_writer_close(w);
+    }
+    OK(store_part_list(b->s, &k, id, 0, 10, ret_parts, &count, &more));
+    io_set_hook(fail_index, NULL);
+    IS(S3R_E_STORE_IO,
+       store_upload_complete(b->s, &k, id, *ret_parts, 1, &plain, digest, NULL, NULL, NULL, NULL));
+    io_set_hook(NULL, NULL);
+    store_close(b->s);
+    b->s = NULL;
+}
+
+/* Twice: what was dropped goes at a start. */
+static void box_reopen_twice(struct box *b)
+{
+    for (int i = 0; i < 2; i++) {
+        box_reopen(b);
+        box_files(b);
+    }
+}
+
+static void a_completion_cut_short_is_rebuilt_whole(void **state)
+{
+    struct box *b = *state;
+    struct store_scrub_report report;
+    char id[STORE_UPLOAD_ID_MAX];
+    struct store_key k = key_of("k");
+    CLEANUP(freep) struct store_part *parts = NULL;
+    complete_halfway(b, id, &parts);
+    OK(store_rebuild(b->dir, NULL, &report));
+    box_reopen_twice(b);
+    OK(check_seed(b->s, "k", 1, MIB));
+    assert_int_equal(box_files(b), 1 + 2); /* the part that it does not name is gone */
+    /* nobody else has a claim on its parts */
+    IS(S3R_E_NO_SUCH_UPLOAD,
+       store_upload_complete(b->s, &k, id, parts, 1, &plain, digest, NULL, NULL, NULL, NULL));
+    IS(S3R_E_NO_SUCH_UPLOAD, store_upload_abort(b->s, &k, id));
+    OK(check_seed(b->s, "k", 1, MIB));
+}
+
+static void a_manifest_that_lost_takes_no_parts_along(void **state)
+{
+    struct box *b = *state;
+    struct store_scrub_report report;
+    char id[STORE_UPLOAD_ID_MAX], path[FILE_PATH_MAX], saved[FILE_PATH_MAX];
+    struct store_key k = key_of("k");
+    CLEANUP(freep) struct store_part *parts = NULL;
+    complete_halfway(b, id, &parts);
+    snprintf(path, sizeof(path), "%s", newest_file(b));
+    snprintf(saved, sizeof(saved), "%s/saved", b->dir);
+    assert_false(link(path, saved));
+    box_reopen_twice(b);
+    assert_int_equal(access(path, F_OK), -1);
+    OK(store_upload_complete(b->s, &k, id, parts, 1, &plain, digest, NULL, NULL, NULL, NULL));
+    OK(check_seed(b->s, "k", 1, MIB));
+    for (int has_index = 1; has_index >= 0; has_index--) {
+        box_files(b);
+        store_close(b->s);
+        b->s = NULL;
+        if (access(path, F_OK))
+            assert_false(link(saved, path)); /* a power cut brings it back */
+        if (!has_index)
+            remove_index(b);
+        OK(store_rebuild(b->dir, NULL, &report));
+        box_open(b);
+        box_reopen_twice(b);
+        OK(check_seed(b->s, "k", 1, MIB));
+    }
+}
+
 static void a_damaged_index_is_saved_as_far_as_it_goes(void **state)
 {
     struct box *b = *state;
@@ -375,11 +490,14 @@ int main(void)
         T(a_range_beside_a_corrupt_block_is_still_served),
         T(a_file_that_was_cut_or_lost_or_swapped_is_corrupt),
         T(deep_scrub_removes_only_what_nobody_names),
+        T(deep_scrub_keeps_the_files_of_rows_it_cannot_read),
         T(files_that_could_not_be_unlinked_go_later),
         T(rebuild_from_the_files_alone),
         T(rebuild_keeps_all_of_an_index_that_can_be_read),
         T(an_overwrite_does_not_come_back_when_its_file_does),
         T(a_backup_with_newer_files_is_rebuilt_to_now),
+        T(a_completion_cut_short_is_rebuilt_whole),
+        T(a_manifest_that_lost_takes_no_parts_along),
         T(a_damaged_index_is_saved_as_far_as_it_goes),
     };
     return cmocka_run_group_tests_name("store_scrub", tests, NULL, NULL);
