@@ -61,10 +61,21 @@ struct table *peer_table(struct peer *peer)
     return peer->table;
 }
 
+/* Asks no file system: a name is only in the kernel. */
+static bool is_table_link(int dir_fd, const char *name)
+{
+    char link[sizeof LINK_TEXT + 1];
+    ssize_t n = readlinkat(dir_fd, name, link, sizeof link);
+    return n == sizeof LINK_TEXT - 1 && memcmp(link, LINK_TEXT, (size_t)n) == 0;
+}
+
+/* What took the descriptor's number after the table was closed may be a file of a server that does
+ * not answer. */
 bool peer_is_current(const struct peer *peer)
 {
     struct stat st;
-    return fstatat(peer->proc_fd, peer->fd_path, &st, 0) == 0 && st.st_dev == peer->dev &&
+    return is_table_link(peer->proc_fd, peer->fd_path) &&
+           fstatat(peer->proc_fd, peer->fd_path, &st, 0) == 0 && st.st_dev == peer->dev &&
            st.st_ino == peer->ino;
 }
 
@@ -162,10 +173,8 @@ static struct table *map_table(int path_fd, process_id id)
  * its parent's, a server its clients'. */
 static bool try_descriptor(struct peer *p, int dir_fd, const char *name)
 {
-    char link[sizeof LINK_TEXT + 1];
     struct stat st;
-    ssize_t n = readlinkat(dir_fd, name, link, sizeof link);
-    if (n != sizeof LINK_TEXT - 1 || memcmp(link, LINK_TEXT, (size_t)n) != 0)
+    if (!is_table_link(dir_fd, name))
         return false;
     CLEANUP(closep) int fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
     if (fd < 0 || !is_tmpfs_file(fd, &st))

@@ -13,7 +13,7 @@
  *           PEER_DESCRIPTORS_MAX descriptors looked at in one process.
  *
  * The descriptor kept of a peer is that of its directory in /proc: it stays with that process when
- * its pid is used again. Looking up the table's descriptor through it answers in one call whether
+ * its pid is used again. Looking up the table's descriptor through it tells at little cost whether
  * the process lives, is not a zombie, has not executed another program (the descriptor is
  * close-on-exec), and has not closed its table. */
 #ifndef S3R_RDMA_CMA_PEER_H

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -67,19 +68,28 @@ static bool has_exited(uint64_t pid)
     return poll(&p, 1, 0) == 1 && (p.revents & POLLIN);
 }
 
+/* Is what is mounted at /proc that of our own pid namespace? A program may have changed its root or
+ * its mounts since the table was opened. */
+static bool is_proc_ours(void)
+{
+    char link[16];
+    uint64_t pid;
+    ssize_t n = readlink("/proc/self", link, sizeof link);
+    return n > 0 && (size_t)n < sizeof link && num_parse_dec(link, (size_t)n, INT32_MAX, &pid) &&
+           (pid_t)pid == getpid();
+}
+
 bool process_is_gone(process_id id)
 {
     char path[32];
-    uint64_t start;
-    if (process_pid(id) == 0)
+    uint64_t start, pid = process_pid(id);
+    if (pid == 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH) || has_exited(pid))
         return true;
-    snprintf(path, sizeof path, "/proc/%llu", (unsigned long long)process_pid(id));
+    /* Somebody has the pid. What /proc does not show proves nothing. */
+    snprintf(path, sizeof path, "/proc/%llu", (unsigned long long)pid);
     CLEANUP(closep) int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT;
-    if (!process_read_start(fd, &start))
-        return errno == ESRCH || errno == ENOENT;
-    return start != process_start(id) || has_exited(process_pid(id));
+    return fd >= 0 && is_proc_ours() && process_read_start(fd, &start) &&
+           start != process_start(id);
 }
 
 int process_ptrace_scope(void)
