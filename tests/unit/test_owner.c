@@ -246,23 +246,33 @@ static void a_transfer_that_is_stuck_makes_withdrawal_busy_until_it_ends(void **
     owner_close(o);
 }
 
+static void *release_later(void *arg)
+{
+    usleep(3 * LOOP_WITHDRAW_WAIT_MS * 1000);
+    loop_release("");
+    return NULL;
+}
+
 /* It waits until it is certain. */
 static void closing_a_window_outlasts_a_stuck_transfer(void **state)
 {
     struct owner *o = owner_of("loop");
     struct stuck s;
-    pthread_t thread;
+    pthread_t thread, releaser;
     assert_int_equal(mover_open("loop", NULL, &s.mover), 0);
     assert_int_equal(owner_register(o, bytes, LEN, NULL), 0);
     struct owner_window *w = opened(o, bytes, 0, LEN);
     s.token = token_of(w);
-    loop_script("", &(struct loop_script){.delay_piece = 1, .delay_ms = 3 * LOOP_WITHDRAW_WAIT_MS});
+    loop_script("", &(struct loop_script){.stuck_piece = 1});
     assert_int_equal(pthread_create(&thread, NULL, stuck_main, &s), 0);
-    usleep(LOOP_WITHDRAW_WAIT_MS * 500);
+    while (loop_counts("").held == 0)
+        usleep(1000);
+    assert_int_equal(pthread_create(&releaser, NULL, release_later, NULL), 0);
     owner_window_close(w);
     assert_int_equal(bytes[0], 9);
     bytes[0] = 0;
     pthread_join(thread, NULL);
+    pthread_join(releaser, NULL);
     assert_int_equal(bytes[0], 0);
     mover_close(s.mover);
     owner_close(o);
