@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "client/reply.h"
 #include "s3/checksum.h"
 #include "s3/names.h"
 #include "s3/range.h"
@@ -207,14 +208,7 @@ void result_take_reply(struct client_result *result, struct http_reply *reply)
     const char *etag = headers_get(&result->headers, "etag");
     if (etag == NULL || !etag_unquote(etag, strlen(etag), result->etag))
         result->etag[0] = '\0';
-    const char *crc = headers_get(&result->headers, "x-amz-checksum-crc64nvme");
-    unsigned char bytes[8];
-    if (crc != NULL && base64_decode(crc, strlen(crc), bytes, sizeof(bytes))) {
-        result->has_crc64 = true;
-        result->crc64 = 0;
-        for (size_t i = 0; i < sizeof(bytes); i++)
-            result->crc64 = result->crc64 << 8 | bytes[i];
-    }
+    result->has_crc64 = reply_named_crc64(&result->headers, &result->crc64);
     struct range range;
     const char *content_range = headers_get(&result->headers, "content-range");
     if (content_range != NULL &&

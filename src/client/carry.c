@@ -164,6 +164,39 @@ static int begin_object(struct run *r, const struct http_reply *reply)
     return 0;
 }
 
+/* Does the head of a reply to a GET promise all that was asked for, and tell where it ends? NULL,
+ * or what is wrong with it. */
+static const char *flaw_of_head(const struct run *r, const struct http_reply *reply)
+{
+    const struct reply_question *q = &r->job->question;
+    uint64_t len = 0;
+    if (!reply->has_length && !reply->is_chunked)
+        return "the reply does not say where its body ends";
+    if (q->is_ranged && (reply->status != 206 || !reply_range_fits(q, &reply->headers, &len) ||
+                         (reply->has_length && reply->content_len != len)))
+        return "the reply is not about the range that was asked for";
+    if (!q->is_ranged && reply->status != 200)
+        return "the reply is not about the whole object";
+    return NULL;
+}
+
+/* The same once the body is there: of chunks nobody has said before how many bytes they have. */
+static const char *flaw_of_body(const struct run *r, const struct http_reply *reply)
+{
+    const struct reply_question *q = &r->job->question;
+    uint64_t len = 0;
+    const char *flaw = flaw_of_head(r, reply);
+    if (flaw == NULL && q->is_ranged &&
+        (!reply_range_fits(q, &reply->headers, &len) || r->body_off != len))
+        return "the body has another length than its range";
+    return flaw;
+}
+
+static int bad_reply(const struct run *r, const struct http_reply *reply, const char *flaw)
+{
+    return diag_fail(r->job->diag, S3R_E_BAD_REPLY, "%s (%d)", flaw, reply->status);
+}
+
 /* The body of a reply to a request with a token. The memory is written only once the window over it
  * is gone. */
 static int body_with_token(void *arg, const struct http_reply *reply, const void *bytes, size_t len)
@@ -171,7 +204,8 @@ static int body_with_token(void *arg, const struct http_reply *reply, const void
     struct run *r = arg;
     if (r->body == BODY_NONE) {
         r->body = BODY_DOCUMENT;
-        if (reply_body_is_object(&r->job->question, reply) && !r->job->options->is_rdma_required) {
+        if (reply_body_is_object(&r->job->question, reply) && flaw_of_head(r, reply) == NULL &&
+            !r->job->options->is_rdma_required) {
             int e = withdraw(r);
             if (e == 0)
                 e = begin_object(r, reply);
@@ -186,31 +220,14 @@ static int body_with_token(void *arg, const struct http_reply *reply, const void
     return take_body(r, reply, bytes, len);
 }
 
-static int check_get_reply(const struct run *r, const struct http_reply *reply)
-{
-    const struct reply_question *q = &r->job->question;
-    uint64_t len = 0;
-    if (!reply->has_length && !reply->is_chunked)
-        return diag_fail(r->job->diag, S3R_E_BAD_REPLY,
-                         "the reply does not say where its body ends");
-    if (q->is_ranged && (reply->status != 206 || !reply_range_fits(q, &reply->headers, &len) ||
-                         (reply->has_length && reply->content_len != len)))
-        return diag_fail(r->job->diag, S3R_E_BAD_REPLY,
-                         "the reply (%d) is not about the range that was asked for", reply->status);
-    if (!q->is_ranged && reply->status != 200)
-        return diag_fail(r->job->diag, S3R_E_BAD_REPLY, "the server answered %d", reply->status);
-    return 0;
-}
-
 static int body_by_http(void *arg, const struct http_reply *reply, const void *bytes, size_t len)
 {
     struct run *r = arg;
     if (r->body == BODY_NONE) {
         r->body = BODY_DOCUMENT;
         if (!r->job->question.is_put && reply->status / 100 == 2) {
-            int e = check_get_reply(r, reply);
-            if (e == 0)
-                e = begin_object(r, reply);
+            const char *flaw = flaw_of_head(r, reply);
+            int e = flaw != NULL ? bad_reply(r, reply, flaw) : begin_object(r, reply);
             if (e != 0)
                 return e;
         }
@@ -221,13 +238,15 @@ static int body_by_http(void *arg, const struct http_reply *reply, const void *b
 /* ---- what arrived ---- */
 
 /* Compares the checksum of a whole object with the memory. False: they differ. */
-static bool verify(const struct run *r, uint64_t len)
+static bool verify(const struct run *r, const struct headers *headers, uint64_t len)
 {
+    uint64_t crc;
     struct client_result *result = r->job->result;
     const struct reply_question *q = &r->job->question;
-    if (q->is_put || q->is_ranged || r->job->options->is_unverified || !result->has_crc64)
+    if (q->is_put || q->is_ranged || r->job->options->is_unverified ||
+        !reply_named_crc64(headers, &crc))
         return true;
-    result->is_verified = crc64_update(0, r->job->memory->ptr, len) == result->crc64;
+    result->is_verified = crc64_update(0, r->job->memory->ptr, len) == crc;
     return result->is_verified;
 }
 
@@ -249,7 +268,7 @@ static void arrived(const struct run *r, enum client_transport by, uint64_t len)
 
 static int arrived_by_http(const struct run *r, uint64_t len)
 {
-    if (!verify(r, len))
+    if (!verify(r, &r->job->result->headers, len))
         return diag_fail(r->job->diag, S3R_E_BAD_DIGEST,
                          "the bytes that arrived do not match the object's checksum");
     arrived(r, CLIENT_HTTP, len);
@@ -294,16 +313,18 @@ static int after_fault(struct run *r, int error, const struct diag *diag,
     return 0;
 }
 
-/* Did the reply say that nothing is, or ever was, on its way? */
-static bool is_settled(const struct reply_judgement *j)
+/* Did the reply say that nothing is, or ever was, on its way? A 408 can be a proxy's, which gave up
+ * waiting for a server that is at work. */
+static bool is_settled(const struct reply_judgement *j, int status)
 {
     return j->verdict == REPLY_MOVED || j->verdict == REPLY_FINAL ||
-           j->reason == CLIENT_REASON_DECLINED || j->reason == CLIENT_REASON_REFUSED;
+           j->reason == CLIENT_REASON_DECLINED ||
+           (j->reason == CLIENT_REASON_REFUSED && status != 408);
 }
 
-static int end_window(struct run *r, const struct reply_judgement *j)
+static int end_window(struct run *r, const struct reply_judgement *j, int status)
 {
-    if (r->window != NULL && is_settled(j))
+    if (r->window != NULL && is_settled(j, status))
         owner_window_settle(r->window);
     if (r->window != NULL && j->is_rail_at_fault)
         owner_window_blame(r->window);
@@ -316,25 +337,26 @@ static int after_reply(struct run *r, struct http_reply *reply, struct reply_jud
     char s3_code[64];
     call_s3_code(r->job->call, s3_code);
     reply_judge(&r->job->question, reply, s3_code, j);
-    int e = end_window(r, j);
+    /* Before the window ends: where the bytes are not there, they may still be on their way. */
+    if (j->verdict == REPLY_MOVED && !verify(r, &reply->headers, j->moved))
+        *j = (struct reply_judgement){.verdict = REPLY_ASK_AGAIN,
+                                      .reason = CLIENT_REASON_CHECKSUM,
+                                      .why = "the bytes that were moved do not match the object's "
+                                             "checksum"};
+    const char *flaw = r->body == BODY_OBJECT ? flaw_of_body(r, reply) : NULL;
+    int e = end_window(r, j, reply->status);
     if (e == 0 && j->verdict == REPLY_FINAL)
         e = call_error(r->job->call, reply, r->job->diag);
     result_take_reply(r->job->result, reply);
     if (e != 0)
         return e;
-    if (r->body == BODY_OBJECT) { /* along with the decline */
+    if (r->body == BODY_OBJECT && flaw == NULL) { /* along with the decline */
         say_why(r, j->reason, j->why);
         j->verdict = REPLY_MOVED;
         return arrived_by_http(r, r->body_off);
     }
-    if (j->verdict == REPLY_MOVED && verify(r, j->moved)) {
+    if (j->verdict == REPLY_MOVED)
         arrived(r, CLIENT_RDMA, j->moved);
-    } else if (j->verdict == REPLY_MOVED) {
-        *j = (struct reply_judgement){.verdict = REPLY_ASK_AGAIN,
-                                      .reason = CLIENT_REASON_CHECKSUM,
-                                      .why = "the bytes that were moved do not match the object's "
-                                             "checksum"};
-    }
     return 0;
 }
 
@@ -411,13 +433,19 @@ static int by_http(struct run *r)
     job->result->requests++;
     struct http_reply reply = {0};
     int e = call_do(job->client, call, job->diag, &reply);
-    if (e == 0 && !job->question.is_put)
-        e = check_get_reply(r, &reply);
-    struct reply_judgement j;
-    if (e == 0 && job->question.is_put) {
-        reply_judge(&job->question, &reply, "", &j);
+    if (e == 0) {
+        struct reply_judgement j = {.verdict = REPLY_MOVED};
+        const char *flaw = NULL;
+        if (!job->question.is_put)
+            flaw = flaw_of_body(r, &reply);
+        else if (reply_stored_nothing(&job->question, &reply))
+            flaw = "the server stored an empty object";
+        else
+            reply_judge(&job->question, &reply, "", &j);
         if (j.verdict != REPLY_MOVED && j.reason != CLIENT_REASON_IGNORED)
-            e = diag_fail(job->diag, S3R_E_BAD_REPLY, "%s", j.why);
+            flaw = j.why;
+        if (flaw != NULL)
+            e = bad_reply(r, &reply, flaw);
     }
     if (reply.status != 0)
         result_take_reply(job->result, &reply);

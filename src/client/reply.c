@@ -93,32 +93,39 @@ static void contradiction(struct reply_judgement *j, const char *what)
         "the reply contradicts itself or the request: %s", what);
 }
 
-static bool is_empty_etag(const struct http_reply *reply)
+bool reply_stored_nothing(const struct reply_question *q, const struct http_reply *reply)
 {
     const char *etag = headers_get(&reply->headers, "etag");
-    return etag != NULL && strstr(etag, EMPTY_MD5) != NULL;
+    return q->window_len > 0 && etag != NULL && strstr(etag, EMPTY_MD5) != NULL;
+}
+
+bool reply_named_crc64(const struct headers *headers, uint64_t *ret_crc)
+{
+    const char *text = headers_get(headers, "x-amz-checksum-crc64nvme");
+    unsigned char bytes[8];
+    if (text == NULL || !base64_decode(text, strlen(text), bytes, sizeof(bytes)))
+        return false;
+    uint64_t crc = 0;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        crc = crc << 8 | bytes[i];
+    *ret_crc = crc;
+    return true;
 }
 
 /* Does the reply name another checksum than that of the memory? */
 static bool is_other_checksum(const struct reply_question *q, const struct http_reply *reply)
 {
-    const char *value = headers_get(&reply->headers, "x-amz-checksum-crc64nvme");
-    unsigned char bytes[8];
-    if (value == NULL || !q->has_checksum)
+    uint64_t crc;
+    if (headers_get(&reply->headers, "x-amz-checksum-crc64nvme") == NULL || !q->has_checksum)
         return false;
-    if (!base64_decode(value, strlen(value), bytes, sizeof(bytes)))
-        return true;
-    uint64_t crc = 0;
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        crc = crc << 8 | bytes[i];
-    return crc != q->crc64;
+    return !reply_named_crc64(&reply->headers, &crc) || crc != q->crc64;
 }
 
 static void judge_put(const struct reply_question *q, const struct http_reply *reply,
                       bool has_reply, bool has_count, uint64_t moved, struct reply_judgement *j)
 {
     const char *etag = headers_get(&reply->headers, "etag");
-    if (q->window_len > 0 && is_empty_etag(reply))
+    if (reply_stored_nothing(q, reply))
         set(j, REPLY_ASK_AGAIN, CLIENT_REASON_IGNORED,
             "the server stored an empty object: it took no notice of the token");
     else if (is_other_checksum(q, reply))

@@ -42,6 +42,10 @@ void reply_judge(const struct reply_question *q, const struct http_reply *reply,
                  const char *s3_code, struct reply_judgement *ret);
 /* Before the first byte of a body: is this the object, sent along with a decline? */
 bool reply_body_is_object(const struct reply_question *q, const struct http_reply *reply);
+/* Of a PUT of some bytes: is the ETag that of an empty object? */
+bool reply_stored_nothing(const struct reply_question *q, const struct http_reply *reply);
+/* The whole object's CRC-64/NVME, where it is named. */
+bool reply_named_crc64(const struct headers *headers, uint64_t *ret_crc) MUST_CHECK;
 /* 200 of "200" or "200:token", of "ok" too; 0 when the header is absent, -1 for anything else. */
 int reply_parse(const struct headers *headers);
 /* Does a 206 (or a reply with Content-Range) give bytes from q->off, and how many? */

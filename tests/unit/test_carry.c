@@ -140,7 +140,8 @@ static void serve_connection(int fd)
         const char *reply = server.replies[server.requests];
         server.requests++;
         server.tokens += strstr(head, "x-amz-rdma-token:") != NULL;
-        if (reply == NULL || write(fd, reply, strlen(reply)) < 0)
+        if (reply == NULL || write(fd, reply, strlen(reply)) < 0 ||
+            strncmp(reply, "HTTP/1.0", 8) == 0)
             return;
         len = 0;
     }
@@ -153,8 +154,10 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* One GET of LEN bytes; the outcome of the call. */
-static int get(const char *const *replies, const struct client_options *options,
+enum verb { GET_WHOLE, GET_RANGE, PUT };
+
+/* One transfer of LEN bytes; the outcome of the call. */
+static int ask(enum verb verb, const char *const *replies, const struct client_options *options,
                struct client_result *result)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -176,12 +179,20 @@ static int get(const char *const *replies, const struct client_options *options,
     assert_int_equal(client_create(&config, NULL, &c), 0);
     memset(memory, CANARY, LEN);
     const struct client_memory m = {memory, LEN, NULL};
-    int e = client_get(c, "bucket", "key", CLIENT_WHOLE, &m, options, NULL, result);
+    int e = verb == PUT ? client_put(c, "bucket", "key", &m, options, NULL, result)
+                        : client_get(c, "bucket", "key", verb == GET_RANGE ? 0 : CLIENT_WHOLE, &m,
+                                     options, NULL, result);
     client_destroy(c);
     shutdown(server.listener, SHUT_RDWR);
     pthread_join(server.thread, NULL);
     close(server.listener);
     return e;
+}
+
+static int get(const char *const *replies, const struct client_options *options,
+               struct client_result *result)
+{
+    return ask(GET_WHOLE, replies, options, result);
 }
 
 static int reset(void **state)
@@ -315,6 +326,99 @@ static void memory_that_may_still_be_written_is_not_used(void **state)
     }
 }
 
+/* ---- bodies and their lengths ---- */
+
+#define RANGE "Content-Range: bytes 0-9/10\r\n"
+#define HTTP_RANGE "HTTP/1.1 206 Part\r\n" RANGE "Content-Length: 10\r\n\r\n" OBJECT
+#define SHORT_CHUNKS "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n0\r\n\r\n"
+#define DECLINED_WITH "x-amz-rdma-reply: 501\r\n"
+
+/* By HTTP the length of the range is what its reply says, not what happened to come. */
+static void a_range_whose_body_is_shorter_is_an_error(void **state)
+{
+    static const char *const bodies[] = {"HTTP/1.1 206 Part\r\n" RANGE SHORT_CHUNKS,
+                                         "HTTP/1.1 206 Part\r\n" RANGE
+                                         "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        reset(NULL);
+        const char *const replies[] = {DECLINED, bodies[i], NULL};
+        struct client_result result = {0};
+        assert_int_equal(ask(GET_RANGE, replies, NULL, &result), S3R_E_BAD_REPLY);
+        assert_int_equal(result.len, 0);
+        assert_all_ended();
+        client_result_fini(&result);
+    }
+}
+
+static void a_body_along_with_a_decline_that_may_be_cut_is_asked_for_again(void **state)
+{
+    static const struct {
+        enum verb verb;
+        const char *body, *again;
+    } rows[] = {
+        {GET_RANGE, "HTTP/1.1 206 Part\r\n" RANGE DECLINED_WITH SHORT_CHUNKS, HTTP_RANGE},
+        {GET_RANGE, "HTTP/1.1 206 Part\r\n" RANGE DECLINED_WITH "Content-Length: 4\r\n\r\n0123",
+         HTTP_RANGE},
+        {GET_RANGE, "HTTP/1.1 206 Part\r\n" RANGE "Content-Length: 4\r\n\r\n0123", HTTP_RANGE},
+        {GET_WHOLE, "HTTP/1.0 200 OK\r\n" DECLINED_WITH "\r\n0123", HTTP_OBJECT},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        reset(NULL);
+        const char *const replies[] = {rows[i].body, rows[i].again, NULL};
+        struct client_result result = {0};
+        assert_int_equal(ask(rows[i].verb, replies, NULL, &result), 0);
+        assert_int_equal(result.len, 10);
+        assert_memory_equal(memory, OBJECT, 10);
+        assert_int_equal(server.requests, 2);
+        assert_all_ended();
+        client_result_fini(&result);
+    }
+}
+
+/* ---- contradictions ---- */
+
+#define CRC_OF_OTHERS "x-amz-checksum-crc64nvme: rosUhgp5mIg=\r\n"
+
+/* What such a reply says of the transfer's end is not to be believed either. */
+static void a_reply_whose_bytes_are_wrong_settles_nothing(void **state)
+{
+    static const char *const replies[] = {
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-rdma-reply: 200\r\n" CRC_OF_OTHERS
+        "x-amz-rdma-bytes-transferred: 10\r\n\r\n",
+        HTTP_OBJECT, NULL};
+    struct client_result result = {0};
+    (void)get(replies, NULL, &result);
+    assert_int_equal(result.reason, CLIENT_REASON_CHECKSUM);
+    assert_int_equal(server.requests, 2);
+    assert_int_equal(fake.settled, 0);
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
+/* A proxy's: the server behind it may be at work. */
+static void a_request_that_timed_out_settles_nothing(void **state)
+{
+    static const char *const replies[] = {"HTTP/1.1 408 Late\r\nContent-Length: 0\r\n\r\n",
+                                          HTTP_OBJECT, NULL};
+    struct client_result result = {0};
+    assert_int_equal(get(replies, NULL, &result), 0);
+    assert_int_equal(fake.settled, 0);
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
+static void a_put_by_http_that_left_an_empty_object_is_an_error(void **state)
+{
+    static const char *const replies[] = {DECLINED,
+                                          "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: "
+                                          "\"d41d8cd98f00b204e9800998ecf8427e\"\r\n\r\n",
+                                          NULL};
+    struct client_result result = {0};
+    assert_int_equal(ask(PUT, replies, NULL, &result), S3R_E_BAD_REPLY);
+    assert_all_ended();
+    client_result_fini(&result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +429,12 @@ int main(void)
         cmocka_unit_test_setup(a_decline_blames_nobody, reset),
         cmocka_unit_test_setup(a_final_error_is_one_request_and_blames_nobody, reset),
         cmocka_unit_test_setup(memory_that_may_still_be_written_is_not_used, reset),
+        cmocka_unit_test_setup(a_range_whose_body_is_shorter_is_an_error, reset),
+        cmocka_unit_test_setup(a_body_along_with_a_decline_that_may_be_cut_is_asked_for_again,
+                               reset),
+        cmocka_unit_test_setup(a_reply_whose_bytes_are_wrong_settles_nothing, reset),
+        cmocka_unit_test_setup(a_request_that_timed_out_settles_nothing, reset),
+        cmocka_unit_test_setup(a_put_by_http_that_left_an_empty_object_is_an_error, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
