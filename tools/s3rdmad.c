@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2 };
@@ -48,6 +49,16 @@ static int print_config(const struct config *config)
     return 0;
 }
 
+/* A shell's usual soft limit is below what the connections alone may take. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int serve(const struct config *config)
 {
     struct server *server;
@@ -60,6 +71,7 @@ static int serve(const struct config *config)
     sigaddset(&stop, SIGINT);
     sigprocmask(SIG_BLOCK, &stop, NULL);
     signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit();
     int rc = server_start(config, &diag, &server);
     if (rc) {
         fprintf(stderr, "s3rdmad: %s\n", diag_text(&diag, rc));

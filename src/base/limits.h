@@ -32,6 +32,7 @@
 /* HTTP requests */
 #define LIMIT_HEADERS_LEN_MAX (16 * KIB)
 #define LIMIT_HEADERS_MAX 100
+#define LIMIT_CONNECTIONS_MAX 8192
 #define LIMIT_TARGET_LEN_MAX (8 * KIB)
 #define LIMIT_XML_LEN_MAX                                                                          \
     (2 * MIB) /* 10,000 parts with checksums fit; so do 1,000 keys of 1 KiB                        \

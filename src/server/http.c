@@ -7,6 +7,7 @@
 #include "base/num.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -35,6 +36,7 @@ struct connection {
 struct http {
     struct http_config config; /* fixed after start */
     struct MHD_Daemon *daemon;
+    int stand_in; /* see http_quiesce() */
     pthread_t sweeper;
     atomic_size_t active;
     pthread_mutex_t lock;
@@ -332,17 +334,34 @@ static void on_library_message(void *cls UNUSED, const char *fmt, va_list args)
                   log_escape(line, strnlen(line, sizeof line), escaped, sizeof escaped));
 }
 
-/* ---- slow heads ---- */
+/* ---- slow heads, and peers that are gone ---- */
 
 /* A byte now and then keeps a connection active for the library's own time-out, so the time from
  * one request's end to the next one's whole head has a bound of its own. */
+static bool is_too_slow(const struct http *h, const struct connection *c, int64_t now_ns)
+{
+    return !c->is_busy && now_ns - c->since_ns > h->config.head_timeout_s * NS_PER_S;
+}
+
+static bool has_ended(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0;
+}
+
+/* An end that comes together with the last bytes is overlooked by the library, which then waits for
+ * another event. Shutting the direction that is shut already makes one, and what is being sent goes
+ * on. */
 static void sweep(struct http *h)
 {
     struct connection *c;
-    int64_t limit = clock_mono_ns() - h->config.head_timeout_s * NS_PER_S;
-    LIST_FOREACH (c, &h->connections, link)
-        if (!c->is_busy && c->since_ns < limit)
+    int64_t now_ns = clock_mono_ns();
+    LIST_FOREACH (c, &h->connections, link) {
+        if (is_too_slow(h, c, now_ns))
             shutdown(c->fd, SHUT_RDWR);
+        else if (now_ns - c->since_ns > NS_PER_S && has_ended(c->fd))
+            shutdown(c->fd, SHUT_RD);
+    }
 }
 
 static void *sweeper_main(void *arg)
@@ -380,8 +399,8 @@ static struct MHD_Daemon *start_daemon(struct http *h)
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET,
                             c->listen_fd, MHD_OPTION_EXTERNAL_LOGGER, on_library_message, NULL,
                             MHD_OPTION_THREAD_POOL_SIZE, pool, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, 8192u,
-                            MHD_OPTION_CONNECTION_TIMEOUT, c->idle_timeout_s,
+                            (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
+                            c->connections_max, MHD_OPTION_CONNECTION_TIMEOUT, c->idle_timeout_s,
                             MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_target,
                             h, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
@@ -396,6 +415,11 @@ int http_open(const struct http_config *config, struct http **ret_http)
     if (!h)
         return S3R_E_NOMEM;
     h->config = *config;
+    h->stand_in = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (h->stand_in < 0) {
+        free(h);
+        return S3R_E_INTERNAL;
+    }
     LIST_INIT(&h->connections);
     pthread_mutex_init(&h->lock, NULL);
     pthread_condattr_init(&attr);
@@ -427,11 +451,13 @@ int http_start(struct http *h, struct diag *diag)
                      h->config.tls_cert ? "; are certificate and key a pair in PEM form?" : "");
 }
 
+/* MHD_quiesce_daemon() aborts the process now and then: it and an event thread both take the
+ * listener out of that thread's epoll set, and the second of them does not find it any more. So
+ * another socket gets the listener's number: with the last number gone the kernel closes the
+ * listener and takes it out of every set. The library sees nothing, and closes the other one. */
 void http_quiesce(struct http *h)
 {
-    int fd = MHD_quiesce_daemon(h->daemon);
-    if (fd >= 0)
-        close(fd);
+    dup3(h->stand_in, h->config.listen_fd, O_CLOEXEC);
 }
 
 void http_stop(struct http *h)
@@ -442,6 +468,7 @@ void http_stop(struct http *h)
         MHD_stop_daemon(h->daemon);
         stop_sweeper(h);
     }
+    close(h->stand_in);
     pthread_cond_destroy(&h->wake);
     pthread_mutex_destroy(&h->lock);
     free(h);

@@ -46,7 +46,7 @@ struct http_app {
 
 struct http_config {
     int listen_fd; /* listening; taken over by a start that succeeds */
-    unsigned threads;
+    unsigned threads, connections_max;
     unsigned head_timeout_s, idle_timeout_s;
     const char *tls_cert, *tls_key; /* PEM texts, both or none */
     struct http_app app;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "server/peers.h"
 #include "server/request.h"
 
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -119,6 +121,15 @@ static int read_pem(const char *path, struct diag *diag, char **ret)
     return 0;
 }
 
+/* Half of the descriptors are left to what requests open. */
+static unsigned connections_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return LIMIT_CONNECTIONS_MAX;
+    return (unsigned)min_u64(LIMIT_CONNECTIONS_MAX, limit.rlim_cur / 2);
+}
+
 static int start_http(struct server *s, struct diag *diag)
 {
     const struct config *c = s->config;
@@ -136,6 +147,7 @@ static int start_http(struct server *s, struct diag *diag)
         return rc;
     struct http_config http = {.listen_fd = fd,
                                .threads = (unsigned)c->http_threads,
+                               .connections_max = connections_max(),
                                .head_timeout_s = (unsigned)c->head_timeout_s,
                                .idle_timeout_s = (unsigned)c->idle_timeout_s,
                                .tls_cert = cert,

@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -270,4 +272,24 @@ HAS_REAL(unlink);
 EXPORT int unlink(const char *path)
 {
     return ask(CALL_UNLINK, path, true) ? -1 : REAL(unlink)(path);
+}
+
+static bool is_listening(int fd)
+{
+    int is = 0;
+    socklen_t len = sizeof is;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &len) == 0 && is;
+}
+
+HAS_REAL(epoll_ctl);
+EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+    const char *text = getenv("S3R_FAULT_UNLISTEN_MS");
+    long ms = 0;
+    if (text && sscanf(text, "%ld", &ms) != 1)
+        bad_rule(text);
+    struct timespec delay = {ms / 1000, ms % 1000 * 1000000};
+    if (ms > 0 && op == EPOLL_CTL_DEL && is_listening(fd))
+        nanosleep(&delay, NULL);
+    return REAL(epoll_ctl)(set, op, fd, event);
 }
