@@ -90,6 +90,7 @@ int call_send(struct client *c, struct call *call, struct diag *diag, struct htt
     CLEANUP(text_finip) struct text path;
     CLEANUP(text_finip) struct text target;
     CLEANUP(headers_finip) struct headers headers = {0};
+    client_adopt(c);
     text_init(&path, LIMIT_TARGET_LEN_MAX);
     text_init(&target, LIMIT_TARGET_LEN_MAX);
     target_print(&path, call->bucket, call->key, call->key != NULL ? strlen(call->key) : 0);

@@ -16,6 +16,9 @@
 #include "s3/headers.h"
 #include "s3/uri.h"
 
+#include <pthread.h>
+#include <sys/types.h>
+
 struct owner;
 struct lingering;
 
@@ -27,6 +30,7 @@ struct client {
     int64_t connect_ms, patience_ms, stall_ms;
     bool (*is_cancelled)(void *arg);
     void *cancel_arg;
+    _Atomic pid_t pid; /* whose connections and devices these are: client_adopt() */
     pthread_mutex_t lock;
     struct owner *owner;         /* lock until set, then fixed */
     bool is_owner_tried;         /* lock */
@@ -51,6 +55,10 @@ struct call {
     void *progress_arg;
     struct text document; /* an error's, or what the call returns */
 };
+
+/* Each call begins with it. In a forked child the first one lets go of what is the parent's, locks
+ * that threads which are not here had taken included. */
+void client_adopt(struct client *c);
 
 /* Checks the names; bucket and key may be NULL. */
 int call_init(struct call *call, const char *method, const char *bucket, const char *key,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *client_reason_name(enum client_reason reason)
 {
@@ -87,6 +88,7 @@ int client_create(const struct client_config *config, struct diag *diag, struct 
     CLEANUP(client_destroyp) struct client *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return S3R_E_NOMEM;
+    c->pid = getpid();
     pthread_mutex_init(&c->lock, NULL);
     e = copy_config(c, config);
     if (e == 0)
@@ -115,6 +117,8 @@ void client_destroy(struct client *c)
 {
     if (c == NULL)
         return;
+    if (c->http != NULL)
+        client_adopt(c);
     if (c->owner != NULL && client_end_lingering(c))
         owner_close(c->owner);
     else if (c->owner != NULL)
@@ -133,6 +137,27 @@ void client_destroy(struct client *c)
 void client_destroyp(struct client **c)
 {
     client_destroy(*c);
+}
+
+/* ---- forks ---- */
+
+void client_adopt(struct client *c)
+{
+    static pthread_mutex_t adopting = PTHREAD_MUTEX_INITIALIZER;
+    if (c->pid == getpid())
+        return;
+    pthread_mutex_lock(&adopting);
+    if (c->pid != getpid()) {
+        http_forget_connections(c->http);
+        pthread_mutex_init(&c->lock, NULL);
+        client_forget_lingering(c);
+        owner_close(c->owner);
+        c->owner = NULL;
+        c->is_owner_tried = false;
+        diag_clear(&c->owner_diag);
+        c->pid = getpid();
+    }
+    pthread_mutex_unlock(&adopting);
 }
 
 /* ---- devices ---- */
@@ -166,6 +191,7 @@ static int open_owner(struct client *c, struct diag *diag)
 
 struct owner *client_owner(struct client *c, struct diag *diag)
 {
+    client_adopt(c);
     pthread_mutex_lock(&c->lock);
     if (!c->is_owner_tried) {
         c->owner_error = open_owner(c, &c->owner_diag);

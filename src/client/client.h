@@ -6,7 +6,8 @@
  * Not here: files, progress bars (tools/); handles and events of a public library.
  * Units:    bytes, milliseconds; `_ns` nanoseconds.
  * Owns:     buffers stay the caller's; results, pages and texts have their fini or are freed.
- * Threads:  any, but create and destroy; a result belongs to its caller.
+ * Threads:  any, but create and destroy; a result belongs to its caller. A forked child may go on
+ *           using its copy: it gets connections and devices of its own, and registers anew.
  * Errors:   what the server said, by its S3 code (S3R_E_NO_SUCH_KEY, ..., S3R_E_REMOTE for codes we
  *           do not know); S3R_E_HTTP, S3R_E_TIMEOUT, S3R_E_BAD_REPLY, S3R_E_CANCELLED;
  *           S3R_E_RDMA_REQUIRED; S3R_E_BUFFER_TOO_SMALL; S3R_E_BAD_DIGEST;

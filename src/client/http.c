@@ -99,6 +99,21 @@ void http_destroy(struct http *h)
     free(h);
 }
 
+/* Only the sockets are closed: libcurl would say goodbye on those with TLS, in the parent's name.
+ */
+void http_forget_connections(struct http *h)
+{
+    pthread_mutex_init(&h->lock, NULL);
+    for (struct wire *w = h->idle; w != NULL; w = w->next) {
+        curl_socket_t fd = CURL_SOCKET_BAD;
+        if (curl_easy_getinfo(w->curl, CURLINFO_ACTIVESOCKET, &fd) == CURLE_OK &&
+            fd != CURL_SOCKET_BAD)
+            close(fd);
+    }
+    h->idle = NULL;
+    h->idle_count = 0;
+}
+
 /* ---- the pool ---- */
 
 static struct wire *wire_take_idle(struct http *h, const char *bind_ip)

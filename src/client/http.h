@@ -36,6 +36,10 @@ int http_create(const struct http_config *config, struct diag *diag,
 /* No request is running. */
 void http_destroy(struct http *h);
 
+/* In a forked child, before any other call: the connections are the parent's, which goes on reading
+ * from them. */
+void http_forget_connections(struct http *h);
+
 /* How far a request came that has no complete reply. */
 enum http_fault {
     HTTP_NO_FAULT,

@@ -106,7 +106,8 @@ static int from_environment(struct settings *s, struct diag *diag)
 static int read_file(const char *path, struct diag *diag, char **ret_text)
 {
     char shown[200], why[100];
-    CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* a pipe without a writer would be waited for */
+    CLEANUP(closep) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         *ret_text = NULL;
         return 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/s3rdma-settings-XXXXXX";
@@ -237,6 +238,22 @@ static void memory_and_ranges_are_checked_before_any_request(void **state)
     client_destroy(c);
 }
 
+static void a_pipe_in_place_of_a_file_is_refused_at_once(void **state)
+{
+    struct diag diag = {0};
+    struct settings got = {0};
+    char pipe_path[80];
+    snprintf(pipe_path, sizeof(pipe_path), "%s/pipe", dir);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    setenv("AWS_CONFIG_FILE", pipe_path, 1);
+    alarm(20);
+    int e = settings_load(NULL, &diag, &got);
+    alarm(0);
+    unlink(pipe_path);
+    assert_int_equal(e, S3R_E_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "no file"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +263,7 @@ int main(void)
         cmocka_unit_test_setup(a_profile_that_was_named_wins_over_the_environment,
                                clean_environment),
         cmocka_unit_test_setup(what_is_missing_is_named, clean_environment),
+        cmocka_unit_test_setup(a_pipe_in_place_of_a_file_is_refused_at_once, clean_environment),
         cmocka_unit_test(endpoints_are_parsed),
         cmocka_unit_test(bad_endpoints_are_refused),
         cmocka_unit_test(a_client_needs_valid_settings),
