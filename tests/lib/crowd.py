@@ -2,13 +2,15 @@
 """A crowd of clients in a process of its own: python crowd.py MODE HOST PORT [ARGUMENT...]
 
     drip COUNT TARGET               COUNT uploads, of each a byte a second
-    wait COUNT TARGET               COUNT GETs, sent again when answered (COUNT objects TARGET-0, ...)
+    wait COUNT OBJECTS TARGET again|once
+                                    COUNT GETs at a time, of TARGET-0 to OBJECTS, over and over or once
     abort TARGET                    uploads that are reset in the middle, one after the other
     frozen DEVICE SIZE GET PUT      one GET and one PUT by RDMA; stops itself when they are sent
     mixed SECONDS THREADS           everything at once, checked, with connections that break off
 
 It says `{"phase": "begun"}` when it is under way, and ends when its input does."""
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -74,21 +76,25 @@ def drip(s3, count, target):
             conn.send(b"x")
 
 
-def wait(s3, count, target):
+def wait(s3, count, objects, target, how):
     ended, selector = until_input_ends(), selectors.DefaultSelector()
-    heads = {}
-    for i in range(int(count)):
+    targets = (f"{target}-{i}" for i in range(int(objects)))
+    if how == "again":
+        targets = itertools.cycle(targets)
+    for _ in range(int(count)):
         conn = s3.connect()
-        conn.number, conn.target = i, f"{target}-{i}"
-        heads[conn] = s3.head("GET", conn.target)
-        conn.send(heads[conn])
+        conn.send(s3.head("GET", next(targets)))
         selector.register(conn.sock, selectors.EVENT_READ, conn)
     say(phase="begun")
     while not ended.is_set():
         for key, _ in selector.select(0.1):
             reply = key.data.read_reply()
             assert reply.status == 200, reply
-            key.data.send(heads[key.data])
+            following = next(targets, None)
+            if following:
+                key.data.send(s3.head("GET", following))
+            else:
+                selector.unregister(key.fileobj)
 
 
 def abort(s3, target):
