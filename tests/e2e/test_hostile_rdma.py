@@ -208,7 +208,10 @@ def test_500_gets_of_a_frozen_client_end_in_time(server, device):
         said = frozen.until_phase("end")
         assert said["errors"] == [] and sum(said["statuses"].values()) == count, said
     frozen.end()
-    assert eventually(lambda: server.descriptors() <= before + 2)
+    # Over libfabric an endpoint for each of the two clients may stay open for a while.
+    kept = 0 if device == "cma" else 2 * 12
+    assert eventually(lambda: server.descriptors() <= before + kept + 2), \
+        (before, server.descriptors())
 
 
 def test_nothing_lands_after_a_withdrawal_from_a_server_that_was_stopped(server, device, owner):
