@@ -4,6 +4,7 @@
 #include "server/server.h"
 #include "upkeep.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,9 @@ int main(int argc, char **argv)
     struct config config;
     struct diag diag = {0};
     int rc;
+    /* Buffers of megabytes go back to the system when freed. By default the allocator learns to
+     * keep them, in as many arenas as there were threads at once. */
+    mallopt(M_MMAP_THRESHOLD, 256 * 1024);
     if (upkeep_run(argc, argv, &rc))
         return rc;
     rc = config_load(argc, argv, environ, &diag, &config);

@@ -49,6 +49,9 @@ int staging_create(struct mover *mover, uint64_t size, struct diag *diag,
         return diag_fail(diag, S3R_E_NOMEM, "no memory for staging; lower --rdma-staging");
     }
     madvise(s->base, s->slot_count * STAGING_SLOT_LEN, MADV_HUGEPAGE); /* a wish */
+    /* Registered memory is there from the start, so that it cannot be missing under load; where
+     * this is not offered the pages come with their first use. */
+    madvise(s->base, s->slot_count * STAGING_SLOT_LEN, MADV_POPULATE_WRITE);
     for (size_t i = 0; i < s->slot_count; i++)
         s->free_slots[s->free_count++] = s->slot_count - 1 - i;
     pthread_mutex_init(&s->lock, NULL);
