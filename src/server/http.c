@@ -58,7 +58,7 @@ struct http_exchange {
     char method[24];
     struct headers headers;
     struct sockaddr_storage peer;
-    const char *last_value_end; /* in the library's buffer, while the head is read */
+    const char *next_line; /* in the library's buffer, while the head is read */
     bool has_length, is_chunked, is_active;
     uint64_t length;
     int framing_error;
@@ -97,11 +97,14 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind UNUSED, co
                                    size_t name_len, const char *value, size_t value_len)
 {
     struct http_exchange *ex = cls;
-    if (!value || !is_same_line(name, name_len, value) || !ends_in_crlf(value, value_len)) {
-        head_is_bad(ex, S3R_E_BAD_FRAMING, "a header line is folded or does not end in CRLF");
+    /* what does not stand right behind the line before had a part of that hidden by a NUL */
+    if (!value || name != ex->next_line || !is_same_line(name, name_len, value) ||
+        !ends_in_crlf(value, value_len)) {
+        head_is_bad(ex, S3R_E_BAD_FRAMING,
+                    "a header line is folded, has a NUL or does not end in CRLF");
         return MHD_NO;
     }
-    ex->last_value_end = value + value_len;
+    ex->next_line = value + value_len + 2;
     int rc = headers_add_n(&ex->headers, name, name_len, value, value_len);
     if (rc) {
         head_is_bad(ex, rc == S3R_E_INVALID_REQUEST ? S3R_E_BAD_FRAMING : rc,
@@ -120,9 +123,9 @@ static void check_end(struct http_exchange *ex, const char *method)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(ex->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (!info || ex->framing_error || !ex->last_value_end)
+    if (!info || ex->framing_error)
         return;
-    if ((uintptr_t)ex->last_value_end + 4 - (uintptr_t)method != info->header_size)
+    if ((uintptr_t)ex->next_line + 2 - (uintptr_t)method != info->header_size)
         head_is_bad(ex, S3R_E_BAD_FRAMING, "the head does not end in CRLF CRLF");
 }
 
@@ -166,6 +169,10 @@ static void read_head(struct http_exchange *ex, const char *method, const char *
         head_is_bad(ex, S3R_E_BAD_FRAMING, "the HTTP version is not 1.1 or 1.0");
     else if (!ends_in_crlf(version, 8))
         head_is_bad(ex, S3R_E_BAD_FRAMING, "the request line does not end in CRLF");
+    if (version != method + strlen(method) + 1 + strlen(ex->target) + 1)
+        head_is_bad(ex, S3R_E_BAD_FRAMING,
+                    "the request line has a NUL or more than one blank between its parts");
+    ex->next_line = version + 8 + 2;
     MHD_get_connection_values_n(ex->mhd, MHD_HEADER_KIND, take_header, ex);
     check_end(ex, method);
     check_target(ex);

@@ -108,6 +108,26 @@ def test_folded_headers_are_refused(s3, key, fold):
     still_serves(s3, key)
 
 
+@pytest.mark.parametrize("part,with_nul", [
+    (b"x-a: bar\r\n", b"x-a: bar\0\0: hidden\r\n"), (b"x-a: bar\r\n", b"x-a: bar\0hidden\r\n"),
+    (b"x-a: bar\r\n", b"x-a: bar\0\0\r\n"), (b"x-a: bar", b"x-a\0\0: bar"),
+    (b" HTTP/1.1\r\n", b"\0hidden HTTP/1.1\r\n"), (b" HTTP/1.1\r\n", b" HTTP/1.1\0\0hidden\r\n"),
+    (b"GET ", b"GET\0\0 "), (b"GET ", b"GET  "), (b"\r\n\r\n", b"\0\0\r\n\r\n")])
+def test_a_nul_hides_nothing_and_blanks_do_not_pile_up(s3, key, part, with_nul):
+    head = s3.head("GET", key, [("x-a", "bar")])
+    with s3.connect() as conn:
+        conn.send(swap(head, part, with_nul))
+        refused_and_closed(conn, by_library=True)
+    still_serves(s3, key)
+
+
+def test_a_large_head_in_small_pieces_is_read_whole(s3, key):
+    head = s3.head("GET", key, [(f"x-a{i}", "b" * 300) for i in range(45)])
+    with s3.connect() as conn:
+        conn.send_slowly(head, 701, 0.005)
+        assert conn.read_reply().status == 200
+
+
 @pytest.mark.parametrize("target", [b"/%s/a b", b"/%s/a HTTP/1.1", b"/%s/a\tb"])
 def test_a_raw_blank_in_the_target_is_refused(s3, bucket, target):
     target = target.replace(b"%s", bucket.encode())
