@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Readers of one head file, and what goes when the last of them does. */
 struct files_entry {
@@ -76,11 +77,45 @@ static int read_limit(struct store *s, uint64_t *ret_limit)
     return is_good ? 0 : S3R_E_STORE_CORRUPT;
 }
 
+/* A folder that was made before the first file in it, and is never removed. */
+static int check_data_there(struct store *s, struct diag *diag)
+{
+    char path[FILE_PATH_MAX];
+    if (!s->files.limit)
+        return 0;
+    file_folder(path, s->dir, s->files.limit - 1);
+    return access(path, F_OK) ? diag_fail(diag, S3R_E_STORE_CORRUPT,
+                                          "%s is missing: are the data files there (and mounted)? "
+                                          "If they are lost, run `s3rdmad rebuild`",
+                                          path)
+                              : 0;
+}
+
+/* Files with ids that were never reserved: the index is older than they are. It would take their
+ * ids for new ones, and what it calls open or dropped for its own to remove. */
+static int check_unused(struct store *s, uint64_t from, struct diag *diag)
+{
+    char path[FILE_PATH_MAX];
+    for (uint64_t id = from; id < from + FILES_RESERVE; id++) {
+        file_path(path, s->dir, id);
+        if (!access(path, F_OK))
+            return diag_fail(diag, S3R_E_STORE_CORRUPT,
+                             "%s is there, but the index is older than it: run `s3rdmad rebuild`",
+                             path);
+    }
+    return 0;
+}
+
 int files_start(struct store *s, struct diag *diag)
 {
     struct files *f = &s->files;
     int err = read_limit(s, &f->limit);
     if (err || s->is_read_only)
+        return err;
+    err = check_data_there(s, diag);
+    if (!err)
+        err = check_unused(s, f->limit, diag);
+    if (err)
         return err;
     f->next = f->end = f->limit;
     size_t count = 0;
@@ -103,6 +138,10 @@ static int reserve(struct store *s, uint64_t from, struct diag *diag)
         return fs_fail(s, err, "sync of a data folder");
     if (err)
         return diag_fail(diag, err, "cannot make a data folder: %s", io_reason());
+    err = check_unused(s, from, diag);
+    if (err)
+        return fs_fail(s, err,
+                       "reserving ids of files that are there already (run `s3rdmad rebuild`)");
     struct index_batch b;
     struct row_key row;
     unsigned char limit[8];

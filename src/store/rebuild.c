@@ -42,12 +42,16 @@ static bool is_there(const char *path)
     return !stat(path, &st);
 }
 
-/* As it is, else what a repair can save of it, else nothing. */
+/* As it is, else what a repair can save of it, else nothing. A rebuild that ended between its two
+ * renames has left a whole one under the new name. */
 static void open_old(struct rebuild *rb)
 {
-    char path[FILE_PATH_MAX];
+    char path[FILE_PATH_MAX], made[FILE_PATH_MAX];
     struct diag diag = {0};
     index_path(rb, "index", path);
+    index_path(rb, "index.new", made);
+    if (!is_there(path) && is_there(made) && io_rename(made, path))
+        log_warn("store what=rebuild old_index=%s text=\"%s\"", made, io_reason());
     if (!is_there(path) || !index_open(path, 0, false, &diag, &rb->old))
         return;
     log_warn("store what=rebuild old_index=damaged text=\"%s\"", diag.text);
@@ -83,10 +87,22 @@ static int put_single(struct rebuild *rb, const char *name, uint64_t value)
     return err;
 }
 
+static int make_data(struct rebuild *rb, uint64_t id)
+{
+    char path[FILE_PATH_MAX];
+    bool is_sync_failed;
+    index_path(rb, "data", path);
+    int err = io_mkdir(path);
+    return err ? err : file_make_folders(rb->dir, id, &is_sync_failed);
+}
+
 static int take_place(struct rebuild *rb)
 {
     char path[FILE_PATH_MAX], aside[FILE_PATH_MAX], name[64];
-    int err = put_single(rb, "files", align_up(rb->files_limit, FILES_RESERVE));
+    uint64_t limit = align_up(rb->files_limit, FILES_RESERVE);
+    int err = put_single(rb, "files", limit);
+    if (!err && limit) /* a start looks for it, also when all files are lost */
+        err = make_data(rb, limit - 1);
     if (!err)
         err = put_single(rb, "sequence", rb->sequence_limit + 1);
     if (!err)
@@ -463,11 +479,10 @@ static int each_file(uint64_t id, void *arg)
 
 static int rebuild(struct rebuild *rb)
 {
-    int err = open_new(rb);
-    if (err)
-        return err;
     open_old(rb);
-    err = copy_old(rb);
+    int err = open_new(rb);
+    if (!err)
+        err = copy_old(rb);
     if (!err)
         err = file_each(rb->dir, each_file, rb);
     return err ? err : take_place(rb);

@@ -25,6 +25,8 @@
 #define ROW_SINGLE 'S'    /* a name */
 #define ROW_UPLOAD 'U'    /* bucket, 0, key, 0, upload id */
 
+#define ROW_SINGLE_COPY "copy" /* this index is a backup */
+
 #define ROW_KEY_MAX (2 + 8 + LIMIT_BUCKET_LEN_MAX + 1 + LIMIT_KEY_LEN_MAX + 1 + STORE_UPLOAD_ID_MAX)
 
 struct row_key {

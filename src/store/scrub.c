@@ -224,6 +224,25 @@ static int copy_header(struct store *s, const char *dir)
     return err ? err : io_sync_dir(dir);
 }
 
+/* Says in the copy that it is one: a start on it would unlink files that were open or dropped then
+ * and are objects now. A rebuild takes it. */
+static int mark_copy(const char *path, struct diag *diag)
+{
+    struct index *copy;
+    struct index_batch b;
+    struct row_key row;
+    int err = index_open(path, 0, false, diag, &copy);
+    if (err)
+        return err;
+    index_batch_init(&b);
+    row_single(&row, ROW_SINGLE_COPY);
+    index_batch_put(&b, row.data, row.len, NULL, 0);
+    err = index_commit(copy, &b, NULL);
+    index_batch_fini(&b);
+    index_close(copy);
+    return err ? diag_fail(diag, err, "cannot finish the backup's index") : 0;
+}
+
 int store_backup(struct store *s, const char *dir, struct diag *diag)
 {
     char path[FILE_PATH_MAX];
@@ -236,5 +255,7 @@ int store_backup(struct store *s, const char *dir, struct diag *diag)
         return diag_fail(diag, err, "cannot write a backup to %s: %s", dir, io_reason());
     snprintf(path, sizeof(path), "%s/index", dir);
     err = index_checkpoint(s->idx, path, diag);
+    if (!err)
+        err = mark_copy(path, diag);
     return err ? err : io_sync_dir(dir);
 }

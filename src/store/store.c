@@ -89,19 +89,71 @@ static int start_sequences(struct store *s)
     return is_good ? 0 : S3R_E_STORE_CORRUPT;
 }
 
+static int see_file(uint64_t id, void *arg)
+{
+    return 1;
+}
+
+/* An index that is not there must not become an empty one: the files of a store would then be in
+ * the way of the new ones, and nobody's. */
+static int check_index_there(struct store *s, struct diag *diag)
+{
+    char path[FILE_PATH_MAX];
+    snprintf(path, sizeof(path), "%s/index/CURRENT", s->dir);
+    if (!access(path, F_OK))
+        return 0;
+    int found = file_each(s->dir, see_file, NULL);
+    if (found < 0)
+        return diag_fail(diag, found, "cannot read %s/data: %s", s->dir, io_reason());
+    return found ? diag_fail(diag, S3R_E_STORE_CORRUPT,
+                             "%s/index is gone, but not the data files: put it back, or run "
+                             "`s3rdmad rebuild`",
+                             s->dir)
+                 : 0;
+}
+
+/* Their names are synced: RocksDB syncs what is in its folder, not the one above. */
+static int make_folders(struct store *s, struct diag *diag)
+{
+    static const char *const names[] = {"data", "index"};
+    char path[FILE_PATH_MAX] = "";
+    int err = 0;
+    for (size_t i = 0; !err && i < ARRAY_LEN(names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", s->dir, names[i]);
+        err = io_mkdir(path);
+    }
+    if (!err)
+        err = io_sync_dir(s->dir);
+    return err ? diag_fail(diag, err, "cannot make %s: %s", path, io_reason()) : 0;
+}
+
+static int check_no_copy(struct store *s, struct diag *diag)
+{
+    struct row_key row;
+    struct index_value v;
+    row_single(&row, ROW_SINGLE_COPY);
+    int err = index_get(s->idx, row.data, row.len, &v);
+    if (err)
+        return err == S3R_E_NO_SUCH_KEY ? 0 : err;
+    index_value_fini(&v);
+    return diag_fail(diag, S3R_E_STORE_CORRUPT,
+                     "%s/index comes from a backup and does not know the files that came after it: "
+                     "run `s3rdmad rebuild`",
+                     s->dir);
+}
+
 static int open_index(struct store *s, uint64_t cache_bytes, struct diag *diag)
 {
     char path[FILE_PATH_MAX];
-    if (!s->is_read_only) {
-        snprintf(path, sizeof(path), "%s/data", s->dir);
-        int err = io_mkdir(path);
-        if (!err)
-            err = io_sync_dir(s->dir);
-        if (err)
-            return diag_fail(diag, err, "cannot make %s: %s", path, io_reason());
-    }
+    int err = check_index_there(s, diag);
+    if (!err && !s->is_read_only)
+        err = make_folders(s, diag);
+    if (err)
+        return err;
     snprintf(path, sizeof(path), "%s/index", s->dir);
-    int err = index_open(path, cache_bytes, s->is_read_only, diag, &s->idx);
+    err = index_open(path, cache_bytes, s->is_read_only, diag, &s->idx);
+    if (!err && !s->is_read_only)
+        err = check_no_copy(s, diag);
     if (!err)
         err = start_sequences(s);
     if (!err && !s->is_read_only) {
