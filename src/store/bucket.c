@@ -40,7 +40,6 @@ static int create(struct store *s, const struct row_key *row, const struct store
     bool is_unknown = false;
     err = fs_put_record(&b, row, &r);
     fs_writer_close_row(note, &b);
-    fs_guard_sequence(s, &b);
     if (!err)
         err = fs_commit(s, &b, NULL, &is_unknown);
     if (!err || is_unknown)

@@ -143,7 +143,6 @@ static int commit(struct completion *c, const struct row_key *row, const struct 
     fs_writer_close_row(c->manifest, &b);
     if (current)
         fs_drop_rows(&b, &current->r);
-    fs_guard_sequence(c->s, &b);
     if (!err)
         err = fs_commit(c->s, &b, c->diag, &is_unknown);
     index_batch_fini(&b);

@@ -29,12 +29,31 @@ int fs_fail(struct store *s, int code, const char *what)
     return code;
 }
 
+/* Keeps the promise on the disk ahead of the sequences in use. */
+static void guard_sequence(struct store *s, struct index_batch *b)
+{
+    pthread_mutex_lock(&s->sequence_lock);
+    if (atomic_load(&s->sequence) + SEQUENCE_STEP / 2 > s->sequence_limit) {
+        struct row_key row;
+        unsigned char limit[8];
+        le64_store(limit, s->sequence_limit + SEQUENCE_STEP);
+        row_single(&row, "sequence");
+        index_batch_put(b, row.data, row.len, limit, sizeof(limit));
+        s->sequence_limit += b->error ? 0 : SEQUENCE_STEP;
+    }
+    pthread_mutex_unlock(&s->sequence_lock);
+}
+
 int fs_commit(struct store *s, struct index_batch *b, struct diag *diag, bool *ret_is_unknown)
 {
     bool is_unknown = false;
     if (s->is_read_only || atomic_load(&s->is_failed))
         return store_writable(s, diag);
-    int err = index_commit(s->idx, b, &is_unknown);
+    int err = b->error ? b->error : fs_check_commit_space(s, diag);
+    if (err)
+        return err;
+    guard_sequence(s, b); /* last: what it promises must reach the disk */
+    err = index_commit(s->idx, b, &is_unknown);
     if (err && index_failure(s->idx)) {
         fs_fail(s, err, "a write of the index");
         diag_fail(diag, err, "%s", index_failure(s->idx));
@@ -49,20 +68,6 @@ int fs_commit(struct store *s, struct index_batch *b, struct diag *diag, bool *r
 uint64_t fs_next_sequence(struct store *s)
 {
     return atomic_fetch_add(&s->sequence, 1);
-}
-
-void fs_guard_sequence(struct store *s, struct index_batch *b)
-{
-    pthread_mutex_lock(&s->sequence_lock);
-    if (atomic_load(&s->sequence) + SEQUENCE_STEP / 2 > s->sequence_limit) {
-        struct row_key row;
-        unsigned char limit[8];
-        s->sequence_limit += SEQUENCE_STEP;
-        le64_store(limit, s->sequence_limit);
-        row_single(&row, "sequence");
-        index_batch_put(b, row.data, row.len, limit, sizeof(limit));
-    }
-    pthread_mutex_unlock(&s->sequence_lock);
 }
 
 /* ---- names ---- */
@@ -143,11 +148,31 @@ void fs_leave_bucket(struct store *s, const char *bucket)
 
 /* ---- records ---- */
 
+enum record_kind fs_kind_of_row(unsigned char table)
+{
+    switch (table) {
+    case ROW_OBJECT:
+        return RECORD_OBJECT;
+    case ROW_PART:
+        return RECORD_PART;
+    case ROW_UPLOAD:
+        return RECORD_UPLOAD;
+    case ROW_COMPLETED:
+        return RECORD_COMPLETED;
+    default:
+        return RECORD_BUCKET;
+    }
+}
+
 static int take_record(int err, const struct row_key *row, struct fs_record *fr)
 {
     if (err)
         return err;
     err = record_decode(fr->value.data, fr->value.len, &fr->r);
+    if (!err && fr->r.kind != fs_kind_of_row(row->data[0])) {
+        record_fini(&fr->r);
+        err = S3R_E_STORE_CORRUPT;
+    }
     if (err) {
         char name[256];
         log_error("store what=record error=%s row=%s", error_name(err),

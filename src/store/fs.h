@@ -54,14 +54,15 @@ struct store {
 int fs_fail(struct store *s, int code, const char *what);
 /* Room for `size` bytes (UINT64_MAX: unknown) and for the index. */
 int fs_check_space(struct store *s, uint64_t size, struct diag *diag) MUST_CHECK;
+/* Room for a row: a write of the index that runs into the end of the disk would make the store
+ * read-only. */
+int fs_check_commit_space(struct store *s, struct diag *diag) MUST_CHECK;
 /* A judged key: lengths and bytes. */
 int fs_check_key(const struct store_key *key) MUST_CHECK;
 bool fs_bucket_name_fits(const char *name);
 int fs_check_upload_id(const char *id) MUST_CHECK;
 
 uint64_t fs_next_sequence(struct store *s);
-/* Before a batch that uses sequences is committed: keeps the durable limit ahead of them. */
-void fs_guard_sequence(struct store *s, struct index_batch *b);
 /* Commits; a failed write makes the store read-only and says so in diag. */
 int fs_commit(struct store *s, struct index_batch *b, struct diag *diag,
               bool *ret_is_unknown) MUST_CHECK;
@@ -78,6 +79,8 @@ struct fs_record {
     struct index_value value;
     struct record r;
 };
+/* Of the records that a table with rows of their own holds. */
+enum record_kind fs_kind_of_row(unsigned char table);
 /* S3R_E_NO_SUCH_KEY when there is none. A record that cannot be read is logged. */
 int fs_get(struct store *s, const struct row_key *row, struct fs_record *ret) MUST_CHECK;
 int fs_get_cached(struct store *s, const struct row_key *row, struct fs_record *ret) MUST_CHECK;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -175,6 +176,19 @@ int io_fallocate(int fd, uint64_t len)
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
         return 0;
     return io_error(errno);
+}
+
+int io_space(const char *path, uint64_t *ret_free, uint64_t *ret_total)
+{
+    struct statvfs vfs;
+    int err = refused(IO_SPACE, path);
+    if (err)
+        return err;
+    if (statvfs(path, &vfs))
+        return io_error(errno);
+    *ret_free = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    *ret_total = (uint64_t)vfs.f_blocks * vfs.f_frsize;
+    return 0;
 }
 
 int io_unlink(const char *path)

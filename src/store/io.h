@@ -30,6 +30,7 @@ enum io_call {
     IO_MKDIR,
     IO_RENAME,
     IO_SET_DIRECT,
+    IO_SPACE,
     IO_INDEX_WRITE, /* a synced batch of the index */
     IO_POINT,       /* no call: a named place of a commit, for tests that end the process there */
 };
@@ -57,6 +58,8 @@ int io_fdatasync(int fd) MUST_CHECK;
 int io_sync_dir(const char *path) MUST_CHECK;
 /* Space without changing the size. A file system that cannot is a success. */
 int io_fallocate(int fd, uint64_t len) MUST_CHECK;
+/* Bytes free for us, and all, of the file system that `path` is in. */
+int io_space(const char *path, uint64_t *ret_free, uint64_t *ret_total) MUST_CHECK;
 int io_unlink(const char *path) MUST_CHECK;
 /* One that exists is a success. */
 int io_mkdir(const char *path) MUST_CHECK;

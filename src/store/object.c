@@ -55,7 +55,6 @@ static int commit(struct put *p, const struct row_key *row, const struct fs_reco
         fs_writer_close_row(p->w, &b);
     if (current)
         fs_drop_rows(&b, &current->r);
-    fs_guard_sequence(p->s, &b);
     b.puts = 1;
     if (!err)
         err = fs_commit(p->s, &b, p->diag, &is_unknown);

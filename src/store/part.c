@@ -29,7 +29,6 @@ static int commit_part(struct store_writer *w, const struct store_key *key, cons
     fs_writer_close_row(w, &b);
     if (has_old)
         fs_drop_rows(&b, &old.r);
-    fs_guard_sequence(s, &b);
     b.puts = 1;
     if (!err)
         err = fs_commit(s, &b, diag, &is_unknown);

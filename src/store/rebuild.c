@@ -183,7 +183,7 @@ static bool is_old_row_good(struct rebuild *rb, const char *key, size_t key_len,
     if (record_decode(value, len, &r))
         return false;
     see_limits(rb, &r);
-    bool is_good = is_record_whole(rb, &r);
+    bool is_good = r.kind == fs_kind_of_row((unsigned char)*key) && is_record_whole(rb, &r);
     rb->report.objects += is_good && *key == ROW_OBJECT;
     record_fini(&r);
     return is_good;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Long enough for any sub-path. */
@@ -160,7 +159,6 @@ static int open_index(struct store *s, uint64_t cache_bytes, struct diag *diag)
         /* the promise is on the disk before the first sequence is used */
         struct index_batch b;
         index_batch_init(&b);
-        fs_guard_sequence(s, &b);
         err = fs_commit(s, &b, diag, NULL);
         index_batch_fini(&b);
     }
@@ -222,21 +220,35 @@ int store_writable(struct store *s, struct diag *diag)
 /* Writers stop a little before the disk is full, so that the index can still record deletes. */
 #define HEADROOM_LEN_MAX (64 * MIB)
 #define HEADROOM_SHARE 64
+#define HEADROOM_LAST 8 /* of the headroom; when only so much is left deletes are refused too */
+
+static uint64_t headroom(const struct store_usage *u)
+{
+    return min_u64(HEADROOM_LEN_MAX, u->disk_bytes_total / HEADROOM_SHARE);
+}
+
+static int judge_space(const struct store_usage *u, uint64_t size, uint64_t room, struct diag *diag)
+{
+    uint64_t needed;
+    if (!checked_add(size, room, &needed) || u->disk_bytes_free < needed)
+        return diag_fail(diag, S3R_E_STORE_FULL,
+                         "the disk has %" PRIu64 " bytes free; that is not enough",
+                         u->disk_bytes_free);
+    return 0;
+}
 
 int fs_check_space(struct store *s, uint64_t size, struct diag *diag)
 {
     struct store_usage u;
     int err = store_usage(s, &u);
-    if (err)
-        return err;
-    uint64_t headroom = min_u64(HEADROOM_LEN_MAX, u.disk_bytes_total / HEADROOM_SHARE);
-    uint64_t needed;
-    if (!checked_add(size == UINT64_MAX ? 0 : size, headroom, &needed) ||
-        u.disk_bytes_free < needed)
-        return diag_fail(diag, S3R_E_STORE_FULL,
-                         "the disk has %" PRIu64 " bytes free; that is not enough",
-                         u.disk_bytes_free);
-    return 0;
+    return err ? err : judge_space(&u, size == UINT64_MAX ? 0 : size, headroom(&u), diag);
+}
+
+int fs_check_commit_space(struct store *s, struct diag *diag)
+{
+    struct store_usage u;
+    int err = store_usage(s, &u);
+    return err ? err : judge_space(&u, 0, headroom(&u) / HEADROOM_LAST, diag);
 }
 
 int store_ready(struct store *s, struct diag *diag)
@@ -247,11 +259,10 @@ int store_ready(struct store *s, struct diag *diag)
 
 int store_usage(struct store *s, struct store_usage *ret_usage)
 {
-    struct statvfs vfs;
-    if (statvfs(s->dir, &vfs))
-        return io_error(errno);
-    struct store_usage u = {.disk_bytes_free = (uint64_t)vfs.f_bavail * vfs.f_frsize,
-                            .disk_bytes_total = (uint64_t)vfs.f_blocks * vfs.f_frsize};
+    struct store_usage u = {0};
+    int err = io_space(s->dir, &u.disk_bytes_free, &u.disk_bytes_total);
+    if (err)
+        return err;
     index_counters(s->idx, &u.puts, &u.index_commits);
     *ret_usage = u;
     return 0;

@@ -43,7 +43,6 @@ static int commit_upload(struct store *s, const struct row_key *row, const struc
     struct index_batch b;
     index_batch_init(&b);
     int err = fs_put_record(&b, row, r);
-    fs_guard_sequence(s, &b);
     if (!err)
         err = fs_commit(s, &b, diag, NULL);
     index_batch_fini(&b);
@@ -166,6 +165,9 @@ int upload_parts_load(struct index *idx, const char *id, struct upload_parts *re
 
 int upload_parts_add(struct upload_parts *parts, const struct record *r)
 {
+    if (r->kind != RECORD_PART || !r->part_number || r->part_number > LIMIT_PARTS_MAX ||
+        !r->file_id)
+        return S3R_E_STORE_CORRUPT;
     if (parts->count == parts->cap) {
         size_t cap = parts->cap ? parts->cap * 2 : 16;
         struct upload_part *rows = realloc(parts->rows, cap * sizeof(*rows));

@@ -84,7 +84,11 @@ static int append(struct store_writer *w, const void *buf, size_t len, struct di
         if (err)
             return err;
     }
-    int err = file_out_append(&w->file, buf, len);
+    /* what was not allocated beforehand must not fill the disk: the index needs the rest */
+    int err = w->size_hint == UINT64_MAX ? fs_check_space(w->s, len, diag) : 0;
+    if (err)
+        return err;
+    err = file_out_append(&w->file, buf, len);
     return err ? fail(diag, err, "cannot write a data file") : 0;
 }
 

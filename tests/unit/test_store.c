@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_help.h"
 
+#include "store/le.h"
+
 #include <fcntl.h>
 
 static const size_t sizes[] = {
@@ -307,6 +309,94 @@ static void a_view_is_verified_and_only_of_what_is_cached(void **state)
     assert_memory_equal(got, want + 3 * MIB, MIB);
 }
 
+/* Rows come out of a checksummed index, yet no byte of them is trusted. */
+static void a_record_of_another_kind_is_no_object(void **state)
+{
+    struct box *b = *state;
+    struct store_key k = key_of("k");
+    struct row_key row;
+    struct index_batch batch;
+    static const enum record_kind kinds[] = {RECORD_PART, RECORD_UPLOAD, RECORD_COMPLETED,
+                                             RECORD_BUCKET};
+    row_object(&row, &k);
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct record r = {.kind = kinds[i], .size = 100, .etag = "e", .file_id = i ? 0 : 9};
+        index_batch_init(&batch);
+        OK(fs_put_record(&batch, &row, &r));
+        OK(fs_commit(b->s, &batch, NULL, NULL));
+        index_batch_fini(&batch);
+        IS(S3R_E_STORE_CORRUPT, check_seed(b->s, "k", 1, 100));
+    }
+}
+
+/* Of a batch that is not written nothing counts, a promise in it neither. */
+static void sequences_in_use_were_promised_on_the_disk(void **state)
+{
+    struct box *b = *state;
+    struct store_key k = key_of("k");
+    struct row_key row;
+    struct index_value v;
+    char *huge = malloc(RECORD_LEN_MAX + 1);
+    memset(huge, 'x', RECORD_LEN_MAX);
+    huge[RECORD_LEN_MAX] = 0;
+    struct store_meta meta = {"m", huge};
+    struct store_attributes a = {.etag = "e", .meta = &meta, .meta_count = 1};
+    struct store_writer *w;
+    atomic_store(&b->s->sequence, b->s->sequence_limit - 100); /* time for a new promise */
+    OK(store_writer_open(b->s, 0, NULL, &w));
+    assert_true(store_put(w, &k, &a, NULL, NULL, NULL, NULL) != 0);
+    store_writer_close(w);
+    free(huge);
+    OK(put_seed(b->s, "k", 1, 10));
+    row_single(&row, "sequence");
+    OK(index_get(b->s->idx, row.data, row.len, &v));
+    assert_true(le64_load(v.data) == b->s->sequence_limit);
+    index_value_fini(&v);
+}
+
+struct space {
+    bool is_full;
+};
+
+static int fill_disk(enum io_call call, const char *what, void *arg)
+{
+    struct space *space = arg;
+    return call == IO_SPACE && space->is_full ? ENOSPC : 0;
+}
+
+static void a_full_disk_refuses_and_goes_on_when_there_is_room(void **state)
+{
+    struct box *b = *state;
+    struct space space = {false};
+    struct store_key k = key_of("k");
+    struct store_attributes a = {.etag = "e"};
+    struct store_writer *w;
+    CLEANUP(freep) char *bytes = bytes_of(1, MIB);
+    OK(put_seed(b->s, "k", 1, 100));
+    io_set_hook(fill_disk, &space);
+    /* a body whose length nobody knew stops before it takes the last of the disk */
+    OK(store_writer_open(b->s, UINT64_MAX, NULL, &w));
+    OK(store_writer_append(w, bytes, MIB, NULL));
+    space.is_full = true;
+    IS(S3R_E_STORE_FULL, store_writer_append(w, bytes, MIB, NULL));
+    store_writer_close(w);
+    /* a commit is refused before it can fail in the middle */
+    space.is_full = false;
+    OK(store_writer_open(b->s, 10, NULL, &w));
+    OK(store_writer_append(w, bytes, 10, NULL));
+    space.is_full = true;
+    IS(S3R_E_STORE_FULL, store_put(w, &k, &a, NULL, NULL, NULL, NULL));
+    store_writer_close(w);
+    IS(S3R_E_STORE_FULL, store_delete(b->s, &k, NULL, NULL, NULL));
+    IS(S3R_E_STORE_FULL, store_ready(b->s, NULL));
+    OK(check_seed(b->s, "k", 1, 100));
+    space.is_full = false;
+    OK(store_ready(b->s, NULL));
+    OK(put_seed(b->s, "k", 2, 100));
+    OK(check_seed(b->s, "k", 2, 100));
+    io_set_hook(NULL, NULL);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, box_setup, box_teardown)
@@ -321,6 +411,9 @@ int main(void)
         T(a_writer_closed_without_commit_leaves_nothing),
         T(checksum_does_not_depend_on_the_pieces),
         T(an_object_in_the_index_is_leased_without_the_disk),
+        T(a_record_of_another_kind_is_no_object),
+        T(sequences_in_use_were_promised_on_the_disk),
+        T(a_full_disk_refuses_and_goes_on_when_there_is_room),
         T(a_view_is_verified_and_only_of_what_is_cached),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
