@@ -107,6 +107,13 @@ const char *peer_ask(struct peer *p, const char *fmt, ...)
     return peer_answer(p);
 }
 
+void peer_strike(const struct peer *p, int signal)
+{
+    siginfo_t info;
+    assert(kill(p->pid, signal) == 0);
+    assert(waitid(P_PID, (id_t)p->pid, &info, WEXITED | WSTOPPED | WNOWAIT) == 0);
+}
+
 void peer_stop(struct peer *p)
 {
     if (!p->pid)
@@ -209,9 +216,9 @@ static void obey_move(char *args)
     long differs = rc == 0 ? pattern_differs(local.bytes, len, seed) : -1;
     size_t secret = 0;
     for (size_t i = 0; i < len && way == 'r'; i++)
-        secret += local.bytes[i] == 0xBB;
-    printf("%s %llu %ld %s secret %zu\n", rc ? error_name(rc) : "ok", (unsigned long long)moved,
-           differs, rc ? diag_text(&diag, rc) : "", secret);
+        secret += local.bytes[i] == PEER_SECRET;
+    printf("%s secret %zu %llu %ld %s\n", rc ? error_name(rc) : "ok", secret,
+           (unsigned long long)moved, differs, rc ? diag_text(&diag, rc) : "");
     guarded_free(&local);
 }
 

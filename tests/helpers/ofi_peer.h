@@ -16,6 +16,8 @@
 #include <sys/types.h>
 
 #define PEER_LINE_MAX 4096
+/* A peer that reads says how many such bytes it got. */
+#define PEER_SECRET 0xBB
 
 /* Memory with a page that may not be touched on either side. */
 struct guarded {
@@ -39,6 +41,8 @@ struct peer peer_start(void);
 const char *peer_ask(struct peer *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void peer_send(struct peer *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *peer_answer(struct peer *p);
+/* SIGSTOP or SIGKILL: returns when all its threads have stopped, or it has ended. */
+void peer_strike(const struct peer *p, int signal);
 /* Ends it by SIGKILL, whatever it does. */
 void peer_stop(struct peer *p);
 void peer_token(struct peer *p, int window, size_t off, size_t len, struct token *ret_token);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,8 @@ struct peer_process *peer_start(void)
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     p->pid = fork();
     if (p->pid == 0) {
+        /* A failed test leaves none behind, stopped ones least of all. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], 0);
         dup2(out[1], 1);
         execl(path, path, (char *)NULL);
@@ -94,6 +97,19 @@ static int end(struct peer_process *p)
 void peer_stop(struct peer_process *p)
 {
     assert_int_equal(end(p), 0);
+}
+
+void peer_freeze(const struct peer_process *p)
+{
+    siginfo_t info;
+    assert_int_equal(kill(p->pid, SIGSTOP), 0);
+    assert_int_equal(waitid(P_PID, (id_t)p->pid, &info, WSTOPPED | WEXITED | WNOWAIT), 0);
+    assert_int_equal(info.si_code, CLD_STOPPED);
+}
+
+void peer_thaw(const struct peer_process *p)
+{
+    assert_int_equal(kill(p->pid, SIGCONT), 0);
 }
 
 void peer_kill(struct peer_process *p)

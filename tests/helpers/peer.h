@@ -24,6 +24,9 @@ const char *peer_hear(struct peer_process *p);
 const char *peer_ask(struct peer_process *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Ends it (it closes what it has open) and fails the test when it did not end well. */
 void peer_stop(struct peer_process *p);
+/* SIGSTOP, and waits until all its threads have stopped. */
+void peer_freeze(const struct peer_process *p);
+void peer_thaw(const struct peer_process *p);
 /* SIGKILL, and waits until it is gone. */
 void peer_kill(struct peer_process *p);
 

@@ -13,7 +13,7 @@
  *           descriptors: each takes 14); OFI_PIECES_MAX operations of one transfer in flight, of
  *           LIMIT_WINDOW_PIECE_LEN at most each.
  *
- * What libfabric 1.17 does, and what the code does about it (kept by tests/unit/test_ofi.c):
+ * What libfabric 1.17 does, and what the code does about it (kept by tests/unit/test_ofi*.c):
  *  - `net` says that it progresses by itself, and does not: a driver thread waits in its queue.
  *  - A key that is not there, a range outside its region, a direction not allowed: the owner drops
  *    that connection, nothing is touched, the writer gets ECANCELED. Each transfer has a connection
