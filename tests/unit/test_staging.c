@@ -26,7 +26,7 @@ static int setup(void **state)
     assert_int_equal(mover_open("cma", &diag, &b.mover), 0);
     assert_int_equal(staging_create(b.mover, 2 * STAGING_SLOT_LEN, &diag, &b.staging), 0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(staging_take(b.staging, 1 + (uint64_t)i, in_ms(1000), NULL, NULL,
+        assert_int_equal(staging_take(b.staging, 1 + (uint64_t)i, in_ms(60000), NULL, NULL,
                                       &b.slots[i]),
                          0);
     *state = &b;
