@@ -351,6 +351,21 @@ static int complete(struct request *r, struct completion *c)
     return rc ? rc : commit(r, c, chosen);
 }
 
+/* The same request may have come twice at once, sent again by a client that waited too long: who
+ * comes second finds the upload gone in the middle, and answers as if it had come later. */
+static bool was_completed_meanwhile(struct request *r, int rc, struct completion *c,
+                                    struct store_upload **upload)
+{
+    if ((rc != S3R_E_NO_SUCH_UPLOAD && rc != S3R_E_INVALID_PART) || c->upload->is_completed)
+        return false;
+    store_upload_free(*upload);
+    *upload = NULL;
+    if (store_upload_stat(r->server->store, &r->key, upload_id(r), upload))
+        return false;
+    c->upload = *upload;
+    return c->upload->is_completed;
+}
+
 int op_complete_upload(struct request *r)
 {
     struct complete_request request = {0};
@@ -364,6 +379,8 @@ int op_complete_upload(struct request *r)
     if (!rc) {
         struct completion c = {.request = &request, .upload = upload};
         rc = complete(r, &c);
+        if (was_completed_meanwhile(r, rc, &c, &upload))
+            rc = complete(r, &c);
     }
     complete_request_fini(&request);
     return rc;

@@ -168,6 +168,20 @@ def test_completing_again_answers_the_same(s3, upload, target):
     assert s3("GET", target).body == b"x"
 
 
+def test_completing_twice_at_once_answers_the_same(s3, target):
+    for _ in range(20):
+        upload, replies = Upload(s3, target), []
+        upload.part(1, b"x")
+        threads = [threading.Thread(target=lambda: replies.append(upload.complete()))
+                   for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert [r.status for r in replies] == [200] * 4, replies
+        assert len({r.text("ETag") for r in replies}) == 1
+
+
 def test_uploads_that_are_not_there(s3, bucket, target, upload):
     assert upload.abort().status == 204
     for uid in (upload.id, "nonsense", "../x", "a" * 500):
