@@ -563,9 +563,8 @@ static enum http_next request_end(void *req)
         return answer(r);
     if (!has_all(r))
         return HTTP_GO_ON;
-    return start_work(r, REQ_FINISHING, work_finish) == HTTP_WAIT ? HTTP_WAIT
-           : r->state == REQ_REPLY                                ? HTTP_GO_ON
-                                                                  : answer(r);
+    enum http_next next = start_work(r, REQ_FINISHING, work_finish);
+    return next == HTTP_GO_ON && r->state == REQ_FINISHING ? answer(r) : next;
 }
 
 const struct http_app request_app = {request_begin, request_head, request_body, request_end,
