@@ -560,11 +560,11 @@ bool http_peer_is_gone(struct http_exchange *ex)
 
 _Static_assert(HTTP_STREAM_FAILED == MHD_CONTENT_READER_END_WITH_ERROR, "one value, two names");
 
-static struct MHD_Response *make_response(struct http_reply *reply)
+static struct MHD_Response *make_response(struct http_reply *reply, bool is_read)
 {
     if (reply->stream)
-        return MHD_create_response_from_callback(reply->stream_len, STREAM_BLOCK, reply->stream,
-                                                 reply->stream_arg, NULL);
+        return MHD_create_response_from_callback(reply->stream_len, is_read ? STREAM_BLOCK : 1,
+                                                 reply->stream, reply->stream_arg, NULL);
     size_t len = reply->body ? reply->body->len : 0;
     char *bytes = len ? text_take(reply->body) : NULL;
     if (!bytes)
@@ -578,7 +578,7 @@ static struct MHD_Response *make_response(struct http_reply *reply)
 
 int http_reply(struct http_exchange *ex, struct http_reply *reply)
 {
-    struct MHD_Response *response = make_response(reply);
+    struct MHD_Response *response = make_response(reply, strcmp(ex->method, "HEAD") != 0);
     if (!response)
         return S3R_E_NOMEM;
     bool is_good = true;

@@ -165,7 +165,20 @@ static int open_source(struct request *r, const struct target *source)
     return rc;
 }
 
-static int copy_bytes(struct request *r, uint64_t size)
+/* x-amz-checksum-algorithm asks for a checksum of the copy that its source need not have. */
+static int create_sum(struct request *r, struct checksum **ret_sum)
+{
+    const char *name = request_header(r, "x-amz-checksum-algorithm");
+    enum checksum_kind kind = name ? checksum_kind_of_name(name) : CHECKSUM_NONE;
+    if (!name)
+        return 0;
+    if (kind == CHECKSUM_NONE)
+        return diag_fail(&r->diag, S3R_E_INVALID_REQUEST,
+                         "x-amz-checksum-algorithm is not a checksum of S3");
+    return checksum_create(kind, ret_sum);
+}
+
+static int copy_bytes(struct request *r, uint64_t size, struct checksum *sum)
 {
     void *buffer;
     int rc = store_writer_open(r->server->store, size, &r->diag, &r->writer);
@@ -178,6 +191,8 @@ static int copy_bytes(struct request *r, uint64_t size)
         rc = store_lease_read(r->lease, off, buffer, len, &r->diag);
         if (!rc)
             rc = store_writer_append(r->writer, buffer, len, &r->diag);
+        if (!rc && sum)
+            checksum_update(sum, buffer, len);
         if (!rc && request_is_cancelled(r))
             rc = S3R_E_CANCELLED;
         off += len;
@@ -188,17 +203,22 @@ static int copy_bytes(struct request *r, uint64_t size)
 
 /* A copy has the source's bytes, so its ETag and whole-object checksum are the source's; what was
  * a sum over parts is one object now and gets values of its own. */
-static void copy_sums(struct request *r, const struct store_object *from,
+static void copy_sums(struct request *r, const struct store_object *from, struct checksum *sum,
                       struct object_attributes *a)
 {
+    struct checksum_value value;
     if (from->etag_kind == STORE_ETAG_MD5) {
         memcpy(a->etag, from->etag, sizeof a->etag);
         a->store.etag_kind = from->etag_kind;
     } else {
         object_attributes_etag_opaque(a, store_writer_crc64(r->writer), "-1");
     }
-    if (from->checksum.type == STORE_FULL_OBJECT)
+    if (sum) {
+        checksum_final(sum, &value);
+        a->store.checksum = checksum_to_store(&value);
+    } else if (from->checksum.type == STORE_FULL_OBJECT) {
         a->store.checksum = from->checksum;
+    }
 }
 
 static int print_copy(struct request *r, const struct object_attributes *a, int64_t modified_ms)
@@ -216,13 +236,16 @@ static int print_copy(struct request *r, const struct object_attributes *a, int6
 static int copy(struct request *r, const struct store_object *from, struct object_attributes *a)
 {
     struct cond cond;
+    CLEANUP(checksum_destroyp) struct checksum *sum = NULL;
     int64_t modified_ms = 0;
-    int rc = cond_parse_write(http_headers(r->ex), &r->diag, &cond);
+    int rc = create_sum(r, &sum);
+    if (!rc)
+        rc = cond_parse_write(http_headers(r->ex), &r->diag, &cond);
     if (rc)
         return rc;
-    rc = copy_bytes(r, from->size);
+    rc = copy_bytes(r, from->size, sum);
     if (!rc) {
-        copy_sums(r, from, a);
+        copy_sums(r, from, sum, a);
         rc = store_put(r->writer, &r->key, &a->store, judge_write, &cond, &r->diag, &modified_ms);
     }
     cond_fini(&cond);

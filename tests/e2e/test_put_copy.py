@@ -7,7 +7,7 @@ import time
 import pytest
 
 from daemon import SCALE
-from s3raw import md5, path, quote
+from s3raw import checksum, md5, path, quote
 
 
 def answer(reply):
@@ -139,6 +139,19 @@ def test_conditions_on_the_source(s3, bucket, target):
                                   ("unmodified-since", new, 200)):
         reply = copy(s3, target, source, [(name + header, value)])
         assert reply.status == status, (header, value, reply)
+
+
+@pytest.mark.parametrize("name", ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"])
+def test_a_copy_gets_the_checksum_that_is_asked_for(s3, bucket, target, name):
+    assert s3("PUT", f"/{bucket}/source", b"some bytes").status == 200
+    copied = s3("PUT", target, headers=[("x-amz-copy-source", f"/{bucket}/source"),
+                                        ("x-amz-checksum-algorithm", name.upper())])
+    wanted = checksum(name, b"some bytes")
+    assert copied.status == 200 and copied.text(f"Checksum{name.upper()}") == wanted, copied
+    head = s3("HEAD", target, headers=[("x-amz-checksum-mode", "ENABLED")])
+    assert head[f"x-amz-checksum-{name}"] == wanted, head
+    assert s3("PUT", target, headers=[("x-amz-copy-source", f"/{bucket}/source"),
+                                      ("x-amz-checksum-algorithm", "MD4")]).status == 400
 
 
 def test_a_large_copy_is_whole(s3, bucket, target):
