@@ -95,13 +95,15 @@ static int check_time(struct request *r, enum rdma_way way, uint64_t len)
                    "the transfer could not end within the client's patience");
 }
 
+/* What the wire can do is learnt at once, what slows it slowly: one client that is slow by itself
+ * must not close the path to the others. */
 static void learn_rate(struct request *r, enum rdma_way way, uint64_t len, int64_t took_ns)
 {
     atomic_uint_fast64_t *rate = &r->server->rdma_rate[way];
     if (len < RATE_LEN_MIN || took_ns <= 0)
         return;
     uint64_t now = (uint64_t)((double)len * 1e9 / (double)took_ns), was = atomic_load(rate);
-    atomic_store(rate, was ? (3 * was + now) / 4 : now);
+    atomic_store(rate, now > was ? now : was - (was - now) / 16);
 }
 
 /* ---- lanes ----
