@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names are bytes, nothing more; deleting takes exactly what was named."""
-import time
 from xml.sax.saxutils import escape
 
 import pytest
 
-from daemon import SLOWER
 from s3raw import STREAM_SIGNED, path, quote
 
 ODD = ["a//b", "/lead", "//", "a/./b", "../x", "a/../b", ".", "..", "./", "trail/", "trail//", "a/b/",
@@ -127,10 +125,8 @@ def test_hostile_xml_is_neither_expanded_nor_followed(s3, bucket, tmp_path):
     for doctype, name in ((f'<!DOCTYPE Delete [<!ENTITY l0 "k">{laughs}]>', "&l11;"),
                           (f'<!DOCTYPE Delete [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]>', "&x;"),
                           ('<!DOCTYPE Delete [<!ENTITY x "k">]>', "&x;")):
-        begin = time.monotonic()
         reply = s3("POST", f"/{bucket}?delete",
                    f"{doctype}<Delete><Object><Key>{name}</Key></Object></Delete>".encode())
-        assert time.monotonic() - begin < 2 * SLOWER
         assert answer(reply) == (400, "MalformedXML"), reply
     assert s3("GET", f"/{bucket}/k").status == 200
     deep = b"<Delete>" + b"<a>" * 5000 + b"</a>" * 5000 + b"</Delete>"

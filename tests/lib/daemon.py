@@ -51,7 +51,7 @@ class Daemon:
         return [os.path.join(BUILD, "s3rdmad"), "--data", self.data, "--listen", self.listen,
                 "--rdma-device", self.device, *self.options]
 
-    def start(self, wait=20 * SLOWER):
+    def start(self, wait=60 * SLOWER):
         os.makedirs(self.data, exist_ok=True)
         with open(self.out_path, "wb") as out, open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
@@ -100,7 +100,7 @@ class Daemon:
             self.process.kill()
             self.process.wait()
 
-    def stop(self, wait=45 * SLOWER):
+    def stop(self, wait=90 * SLOWER):
         """Asks it to end and judges how it did. Also when it has ended by itself."""
         if not self.process:
             return
@@ -118,11 +118,11 @@ class Daemon:
         assert status == 0, f"the server ended with {status}:\n{log[-4000:]}"
 
     def s3(self, access=USER, secret=SECRET, **options):
-        return s3raw.S3(self.address, access, secret, timeout=20 * SLOWER, **options)
+        return s3raw.S3(self.address, access, secret, timeout=60 * SLOWER, **options)
 
     def get(self, target):
         """Without credentials: health and metrics."""
-        with s3raw.Connection(self.address, timeout=20 * SLOWER) as conn:
+        with s3raw.Connection(self.address, timeout=60 * SLOWER) as conn:
             conn.send(f"GET {target} HTTP/1.1\r\nHost: {self.address[0]}:"
                       f"{self.address[1]}\r\n\r\n".encode())
             return conn.read_reply()
@@ -175,7 +175,7 @@ def parse_metrics(text):
     return values
 
 
-def eventually(what, seconds=10, pause=0.02):
+def eventually(what, seconds=30, pause=0.02):
     """Waits until `what()` is true, and says whether it became so."""
     end = time.monotonic() + seconds * SLOWER
     while True:

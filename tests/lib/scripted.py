@@ -9,7 +9,6 @@ import os
 import re
 import socket
 import threading
-import time
 import xml.sax.saxutils
 
 import s3raw
@@ -206,8 +205,6 @@ class Server:
         return reply(status or natural, more)
 
 
-def sleep_then_close(seconds):
-    def script(server, request, conn):
-        time.sleep(seconds)
-        return None
-    return script
+def silence(server, request, conn):
+    """No reply, for as long as the client waits for one."""
+    conn.recv(1)

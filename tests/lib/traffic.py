@@ -11,6 +11,7 @@ import json
 import os
 import random
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -48,14 +49,14 @@ class Client:
         self.owner, self.s3, self.rng = rdma.Owner(device), s3, random.Random(seed)
         self.region = self.owner.region(size + 4096)
         self.conn, self.name, self.have = s3.connect(), f"client-{seed}", {}
-        self.ops, self.errors, self.slowest, self.limit = 0, [], 0.0, size
+        self.ops, self.errors, self.times, self.limit = 0, [], [], size
 
     def step(self):
         key = f"/traffic/{self.name}-{self.rng.randrange(4)}"
         is_put = key not in self.have or self.rng.random() < 0.5
         begin = time.monotonic()
         wrong = self.put(key) if is_put else self.get(key)
-        self.slowest = max(self.slowest, time.monotonic() - begin)
+        self.times.append(time.monotonic() - begin)
         self.ops += 1
         if wrong:
             self.errors.append(f"{'put' if is_put else 'get'} {key}: {wrong}")
@@ -113,7 +114,7 @@ def checked(device, s3, clients, warm, count):
         for t in threads:
             t.join()
         say(phase=phase, ops=sum(c.ops for c in mine), errors=[e for c in mine for e in c.errors],
-            slowest=max(c.slowest for c in mine), **self_usage())
+            **self_usage())
         sys.stdin.readline()
 
 
@@ -124,7 +125,8 @@ def until(device, s3):
     say(phase="begun")
     while not ended.is_set() and len(client.errors) < 5:
         client.run(1)
-    say(ops=client.ops, errors=client.errors, slowest=client.slowest)
+    say(ops=client.ops, errors=client.errors, slowest=max(client.times, default=0),
+        median=statistics.median(client.times or [0]))
 
 
 def alien(region, size, body):
