@@ -17,6 +17,7 @@
  * next line is an assertion that ends the process. What matters comes back as errors anyway. */
 #define LOG_LEVEL_FATAL 4
 #define RECOVER_TO_TEAR 2 /* rocksdb::WALRecoveryMode::kPointInTimeRecovery */
+#define RECOVER_ALL 3     /* rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords */
 #define BATCH_LEN_MAX (UINT32_MAX / 4)
 
 struct index {
@@ -116,6 +117,36 @@ static void index_free(struct index *idx)
     free(idx);
 }
 
+/* The last sequence that a recovery of that mode reaches; nothing is written. */
+static bool last_sequence(struct index *idx, const char *dir, int mode, uint64_t *ret)
+{
+    char *error = NULL;
+    rocksdb_options_set_wal_recovery_mode(idx->options, mode);
+    rocksdb_t *db = rocksdb_open_for_read_only(idx->options, dir, 0, &error);
+    rocksdb_options_set_wal_recovery_mode(idx->options, RECOVER_TO_TEAR);
+    if (error) {
+        rocksdb_free(error);
+        return false;
+    }
+    *ret = rocksdb_get_latest_sequence_number(db);
+    rocksdb_close(db);
+    return true;
+}
+
+/* One batch at a time is written and synced, so a power cut can tear the log's last record only. A
+ * good record behind a bad one means that the log was damaged where it was synced already: to go on
+ * from the tear would lose commits that were acknowledged. */
+static int check_log(struct index *idx, const char *dir, struct diag *diag)
+{
+    uint64_t to_tear, all;
+    if (!last_sequence(idx, dir, RECOVER_TO_TEAR, &to_tear) ||
+        !last_sequence(idx, dir, RECOVER_ALL, &all) || all <= to_tear)
+        return 0; /* whole, new, or worse than that: opening it says so */
+    return diag_fail(diag, S3R_E_STORE_CORRUPT,
+                     "the index's log is damaged in the middle: `s3rdmad rebuild` saves what is "
+                     "behind it; keep a copy of the store before");
+}
+
 int index_open(const char *dir, uint64_t cache_bytes, bool is_read_only, struct diag *diag,
                struct index **ret_index)
 {
@@ -127,6 +158,11 @@ int index_open(const char *dir, uint64_t cache_bytes, bool is_read_only, struct 
     if (is_read_only) {
         idx->db = rocksdb_open_for_read_only(idx->options, dir, 0, &error);
     } else {
+        int err = check_log(idx, dir, diag);
+        if (err) {
+            index_free(idx);
+            return err;
+        }
         rocksdb_options_set_create_if_missing(idx->options, 1);
         idx->db = rocksdb_open(idx->options, dir, &error);
     }

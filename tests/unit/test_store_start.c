@@ -2,6 +2,8 @@
 /* What a start does when something of the store is not there, or is older than the rest. */
 #include "store_help.h"
 
+#include <fcntl.h>
+
 static void below(const struct box *b, const char *name, char out[FILE_PATH_MAX])
 {
     snprintf(out, FILE_PATH_MAX, "%s/%s", b->dir, name);
@@ -54,6 +56,61 @@ static void a_store_without_its_index_is_no_empty_store(void **state)
     move(b, "elsewhere", "index");
     box_open(b);
     check_load(b);
+}
+
+/* The newest log of the index: its path and length. */
+static char log_path[FILE_PATH_MAX];
+static off_t log_len;
+
+static int find_log(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    size_t len = strlen(path);
+    if (kind == FTW_F && len > 4 && strcmp(path + len - 4, ".log") == 0 && st->st_size) {
+        snprintf(log_path, sizeof(log_path), "%s", path);
+        log_len = st->st_size;
+    }
+    return 0;
+}
+
+/* Many blocks of the log, of 32 KiB each: what stands in the same block behind damage is lost. */
+static void put_many(struct box *b)
+{
+    char key[16];
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(key, sizeof(key), "small-%u", i);
+        OK(put_seed(b->s, key, i, 9000));
+    }
+}
+
+static void a_log_damaged_in_the_middle_is_refused(void **state)
+{
+    struct box *b = *state;
+    put_many(b);
+    shut(b);
+    nftw(b->dir, find_log, 32, FTW_PHYS);
+    int fd = open(log_path, O_RDWR);
+    assert_int_equal(pwrite(fd, "damage", 6, log_len / 2), 6);
+    close(fd);
+    is_refused(b, "rebuild");
+    is_refused(b, "rebuild"); /* looking changed nothing */
+    struct diag diag = {0};
+    struct store_scrub_report report;
+    OK(store_rebuild(b->dir, &diag, &report));
+    box_open(b);
+    OK(check_seed(b->s, "small-0", 0, 9000));
+    OK(check_seed(b->s, "small-39", 39, 9000)); /* behind the damage */
+}
+
+static void a_log_torn_at_its_end_is_what_a_power_cut_leaves(void **state)
+{
+    struct box *b = *state;
+    put_many(b);
+    shut(b);
+    nftw(b->dir, find_log, 32, FTW_PHYS);
+    assert_false(truncate(log_path, log_len - 10));
+    box_open(b);
+    OK(check_seed(b->s, "small-38", 38, 9000));
+    IS(S3R_E_NO_SUCH_KEY, check_seed(b->s, "small-39", 39, 9000));
 }
 
 static void a_store_without_its_data_is_refused(void **state)
@@ -197,6 +254,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, box_setup_ram, box_teardown)
     const struct CMUnitTest tests[] = {
         T(a_store_without_its_index_is_no_empty_store),
+        T(a_log_damaged_in_the_middle_is_refused),
+        T(a_log_torn_at_its_end_is_what_a_power_cut_leaves),
         T(a_store_without_its_data_is_refused),
         T(a_rebuild_cut_between_its_renames_loses_nothing),
         T(a_backup_is_not_served_before_a_rebuild),
