@@ -23,8 +23,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 
 static void install(void)
 {
-    /* SA_NODEFER: the jump out does not restore the mask, so the signal must not be in it */
-    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, &before);
 }
@@ -33,7 +32,7 @@ bool guarded_read(void (*fn)(void *arg), void *arg)
 {
     sigjmp_buf here;
     pthread_once(&install_once, install);
-    if (sigsetjmp(here, 0)) {
+    if (sigsetjmp(here, 1)) { /* the jump out of the handler restores the mask */
         way_out = NULL;
         return false;
     }
