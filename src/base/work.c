@@ -169,11 +169,3 @@ int work_submit_owned(struct work_pool *pool, struct work_job *job, uint64_t own
     pthread_mutex_unlock(&pool->lock);
     return rc;
 }
-
-size_t work_pool_load(struct work_pool *pool)
-{
-    pthread_mutex_lock(&pool->lock);
-    size_t load = pool->queued + (pool->threads - pool->idle);
-    pthread_mutex_unlock(&pool->lock);
-    return load;
-}

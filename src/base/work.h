@@ -40,7 +40,5 @@ int work_submit(struct work_pool *pool, struct work_job *job, work_fn *fn, void 
 /* The same for a job of `owner`. */
 int work_submit_owned(struct work_pool *pool, struct work_job *job, uint64_t owner, work_fn *fn,
                       void *arg) MUST_CHECK;
-/* Jobs queued and running, for metrics. */
-size_t work_pool_load(struct work_pool *pool);
 
 #endif

@@ -158,12 +158,16 @@ static int send_as_stream(struct request *r, const struct range *range)
     return 0;
 }
 
+static int open_and_describe(struct request *r, struct range *ret_range)
+{
+    int rc = store_lease_open(r->server->store, &r->key, &r->diag, &r->lease);
+    return rc ? rc : describe(r, ret_range);
+}
+
 int op_get_object(struct request *r)
 {
     struct range range = {0};
-    int rc = store_lease_open(r->server->store, &r->key, &r->diag, &r->lease);
-    if (!rc)
-        rc = describe(r, &range);
+    int rc = open_and_describe(r, &range);
     if (rc)
         return rc;
     if (r->token_text)
@@ -192,9 +196,7 @@ int op_get_object_now(struct request *r)
 int op_head_object(struct request *r)
 {
     struct range range = {0};
-    int rc = store_lease_open(r->server->store, &r->key, &r->diag, &r->lease);
-    if (!rc)
-        rc = describe(r, &range);
+    int rc = open_and_describe(r, &range);
     if (rc)
         return rc;
     /* the length without a body: a stream that is never read */

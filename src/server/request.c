@@ -441,9 +441,7 @@ static enum http_next start_work(struct request *r, enum request_state state,
 static enum http_next begin_head(struct request *r)
 {
     r->error = admin_is_meant(r) ? admin_answer(r) : admit(r);
-    if (!r->error && !r->op)
-        return answer(r);
-    if (r->error)
+    if (r->error || !r->op)
         return answer(r);
     if (r->op->try_now) {
         int rc = r->op->try_now(r);

@@ -54,13 +54,6 @@ static inline void le64_store(void *p, uint64_t v)
     memcpy(p, &v, sizeof(v));
 }
 
-static inline uint32_t be32_load(const void *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof(v));
-    return be32toh(v);
-}
-
 static inline uint64_t be64_load(const void *p)
 {
     uint64_t v;
