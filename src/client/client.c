@@ -95,6 +95,7 @@ int client_create(const struct client_config *config, struct diag *diag, struct 
         e = endpoint_parse(config->endpoint, diag, &c->endpoint);
     const struct http_config http = {.endpoint = c->endpoint,
                                      .ca_file = config->ca_file,
+                                     .is_peer_unverified = config->is_peer_unverified,
                                      .proxy = config->proxy,
                                      .connect_ms = c->connect_ms,
                                      .stall_ms = c->stall_ms};
@@ -217,6 +218,15 @@ int client_rail_count(const struct client *c)
     return c->owner != NULL ? owner_rail_count(c->owner) : 0;
 }
 
+int client_healthy_rail_count(struct client *c)
+{
+    client_adopt(c);
+    pthread_mutex_lock(&c->lock);
+    int count = c->owner != NULL ? owner_healthy_count(c->owner) : -1;
+    pthread_mutex_unlock(&c->lock);
+    return count;
+}
+
 void client_rail_describe(struct client *c, int rail, char *out, size_t size)
 {
     owner_describe(c->owner, rail, out, size);
@@ -228,9 +238,8 @@ int client_register(struct client *c, void *ptr, size_t len, struct diag *diag)
     return owner != NULL ? owner_register(owner, ptr, len, diag) : 0;
 }
 
-void client_deregister(struct client *c, void *ptr)
+int client_deregister(struct client *c, void *ptr)
 {
     struct owner *owner = c->is_rdma_off ? NULL : client_owner(c, NULL);
-    if (owner != NULL && owner_deregister(owner, ptr) != 0)
-        log_debug("deregistered what was not registered");
+    return owner != NULL ? owner_deregister(owner, ptr) : 0;
 }

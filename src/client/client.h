@@ -38,6 +38,7 @@ struct client_config {
     const char *access_key, *secret_key;
     const char *session_token; /* NULL: none */
     const char *ca_file;       /* NULL: the system's */
+    bool is_peer_unverified;   /* TLS without a look at the server's certificate */
     const char *proxy;         /* NULL: none */
     const char *devices;       /* NULL: S3RDMA_DEVICE, else the adapters there are */
     bool is_rdma_off;
@@ -57,7 +58,9 @@ void client_destroyp(struct client **c);
 /* Memory that many calls use: registered once, counted. 0 also where there is no device (the calls
  * say then why they went by HTTP). */
 int client_register(struct client *c, void *ptr, size_t len, struct diag *diag) MUST_CHECK;
-void client_deregister(struct client *c, void *ptr);
+/* Not 0: it was not registered, or (S3R_E_BUSY) a stopped server may still write it: it stays so.
+ */
+int client_deregister(struct client *c, void *ptr);
 
 enum client_transport { CLIENT_NONE, CLIENT_RDMA, CLIENT_HTTP };
 
@@ -205,6 +208,8 @@ int client_presign(const struct client *c, const char *method, const char *bucke
 int client_devices_open(struct client *c, struct diag *diag) MUST_CHECK;
 /* After it. One line a rail. */
 int client_rail_count(const struct client *c);
+/* Those that are not skipped after a failure; -1 while no devices are open. */
+int client_healthy_rail_count(struct client *c);
 void client_rail_describe(struct client *c, int rail, char *out, size_t size);
 
 #endif

@@ -366,6 +366,8 @@ static void set_connection(const struct http *h, const struct wire *w, const str
     curl_easy_setopt(c, CURLOPT_PROXY, h->config.proxy != NULL ? h->config.proxy : "");
     if (h->config.ca_file != NULL)
         curl_easy_setopt(c, CURLOPT_CAINFO, h->config.ca_file);
+    curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, h->config.is_peer_unverified ? 0L : 1L);
+    curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, h->config.is_peer_unverified ? 0L : 2L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)h->config.connect_ms);
     if (q->timeout_ms > 0) {
         curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)q->timeout_ms);

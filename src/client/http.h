@@ -25,8 +25,9 @@ struct http;
 
 struct http_config {
     struct endpoint endpoint;
-    const char *ca_file; /* NULL: the system's */
-    const char *proxy;   /* NULL: none, whatever the environment says */
+    const char *ca_file;     /* NULL: the system's */
+    bool is_peer_unverified; /* TLS without a look at the server's certificate */
+    const char *proxy;       /* NULL: none, whatever the environment says */
     int64_t connect_ms;
     int64_t stall_ms; /* a request without an end of its own ends when nothing moves for so long */
 };

@@ -3,7 +3,6 @@
 
 Long tests are marked `slow`; `-m "not slow"` is the quick part. Their counts are scaled by $SCALE."""
 import ctypes
-import itertools
 import os
 import sys
 
@@ -12,11 +11,9 @@ import pytest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-import daemon  # noqa: E402
 import rdma  # noqa: E402
-
-_numbers = itertools.count(1)
-_running = []
+from serving import *  # noqa: E402,F403
+from serving import bucket_name  # noqa: E402
 
 
 def pytest_collection_modifyitems(config, items):
@@ -31,56 +28,6 @@ def pytest_collection_modifyitems(config, items):
         items[:] = kept
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = (yield).get_result()
-    if report.failed:
-        for server in _running:
-            lines = server.log().splitlines()[-40:]
-            report.sections.append((f"end of {server.log_path}", "\n".join(lines)))
-
-
-class Servers:
-    """Starts servers and, at the end of their scope, judges how each ended."""
-
-    def __init__(self, factory):
-        self.factory, self.mine = factory, []
-
-    def make(self, device="off", **options):
-        server = daemon.Daemon(self.factory.mktemp("server"), device, **options)
-        self.mine.append(server)
-        _running.append(server)
-        return server
-
-    def start(self, device="off", **options):
-        return self.make(device, **options).start()
-
-    def end(self):
-        errors = []
-        for server in self.mine:
-            _running.remove(server)
-            try:
-                server.stop()
-            except AssertionError as e:
-                errors.append(str(e))
-        assert not errors, "\n".join(errors)
-
-
-@pytest.fixture(scope="module")
-def module_servers(tmp_path_factory):
-    servers = Servers(tmp_path_factory)
-    yield servers
-    servers.end()
-
-
-@pytest.fixture
-def servers(tmp_path_factory):
-    """For tests that need servers of their own: servers.start(device, options=[...])."""
-    own = Servers(tmp_path_factory)
-    yield own
-    own.end()
-
-
 @pytest.fixture(scope="module")
 def server(module_servers):
     """One for the module, HTTP only."""
@@ -90,10 +37,6 @@ def server(module_servers):
 @pytest.fixture
 def s3(server):
     return server.s3()
-
-
-def bucket_name():
-    return f"bucket-{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rdma/shim/handles.h"
+#include "base/handles.h"
 #include "rdma/shim/server.h"
 #include "rdma/shim/shim.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/handles.h"
 #include "rdma/owner.h"
-#include "rdma/shim/handles.h"
 #include "rdma/shim/shim.h"
 #include "s3rdma.h"
 

@@ -2,8 +2,8 @@
 #include "rdma/shim/server.h"
 
 #include "base/clock.h"
+#include "base/handles.h"
 #include "base/num.h"
-#include "rdma/shim/handles.h"
 #include "rdma/shim/shim.h"
 
 #include <stdlib.h>

@@ -9,14 +9,21 @@
  * Threads:  any; one table for the process. In a forked child ids go on as they are, unpinned.
  * Errors:   NULL.
  * Limits:   HANDLES_MAX at a time. */
-#ifndef S3R_RDMA_SHIM_HANDLES_H
-#define S3R_RDMA_SHIM_HANDLES_H
+#ifndef S3R_BASE_HANDLES_H
+#define S3R_BASE_HANDLES_H
 
 #include "base/attr.h"
 
 #define HANDLES_MAX (1u << 20)
 
-enum handle_kind { HANDLE_SERVER = 1, HANDLE_BUFFER, HANDLE_ASYNC, HANDLE_CLIENT, HANDLE_TOKEN };
+enum handle_kind {
+    HANDLE_SERVER = 1,
+    HANDLE_BUFFER,
+    HANDLE_ASYNC,
+    HANDLE_CLIENT,
+    HANDLE_TOKEN,
+    HANDLE_S3_CLIENT
+};
 
 /* NULL when there are too many, or no memory. */
 void *handle_add(enum handle_kind kind, void *object) MUST_CHECK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rdma/shim/handles.h"
+#include "base/handles.h"
 
 #include <pthread.h>
 #include <stdbool.h>
