@@ -47,9 +47,14 @@ enum {
     CMD_PRESIGN = 256,
     CMD_DEVICES = 512,
     CMD_TOKEN = 1024,
-    CMD_ANY = 2047,
+    CMD_CP = 2048,
+    CMD_MIRROR = 4096,
+    CMD_BENCH = 8192,
+    CMD_DOCTOR = 16384,
+    CMD_ANY = 32767,
     CMD_SERVER = CMD_ANY & ~(CMD_DEVICES | CMD_TOKEN),
-    CMD_DOWN = CMD_GET | CMD_CAT,
+    CMD_TREES = CMD_CP | CMD_MIRROR,
+    CMD_DOWN = CMD_GET | CMD_CAT | CMD_TREES,
     CMD_MOVE = CMD_PUT | CMD_DOWN,
 };
 
@@ -65,7 +70,9 @@ struct cli_options {
     const char *metadata[METADATA_MAX];
     size_t metadata_count;
     bool is_rdma_required, is_rdma_off, is_json, is_quiet, is_headers, is_unverified, is_recursive;
+    bool is_delete, is_dry_run, is_checksum, is_resume_off;
     uint64_t part_len; /* 0: the default */
+    uint64_t parallel; /* 0: the default */
     uint64_t timeout_ms, connect_timeout_ms, expires_s;
     struct cli_range range;
     bool is_help, is_version;
@@ -77,6 +84,7 @@ struct cli {
     struct cli_options o;
     const char *command;
     struct client *client; /* NULL until cli_connect() */
+    char *endpoint;        /* likewise */
     bool is_stdout_taken;  /* by an object's bytes: results go to standard error */
 };
 
@@ -121,5 +129,7 @@ int cmd_stat(struct cli *cli);
 int cmd_presign(struct cli *cli);
 int cmd_devices(struct cli *cli);
 int cmd_token(struct cli *cli);
+int cmd_cp(struct cli *cli);
+int cmd_mirror(struct cli *cli);
 
 #endif

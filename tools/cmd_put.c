@@ -4,6 +4,7 @@
 #include "base/num.h"
 #include "tools/cli.h"
 #include "tools/file.h"
+#include "tools/metadata.h"
 #include "tools/report.h"
 
 #include <errno.h>
@@ -71,32 +72,13 @@ static int choose_part_len(struct upload *u)
     return 0;
 }
 
-static int add_metadata(struct upload *u)
-{
-    const struct cli_options *o = &u->cli->o;
-    int e = o->content_type != NULL ? headers_set(&u->headers, "content-type", o->content_type) : 0;
-    for (size_t i = 0; i < o->metadata_count && e == 0; i++) {
-        const char *equals = strchr(o->metadata[i], '=');
-        size_t len = (size_t)(equals - o->metadata[i]);
-        char name[128];
-        if (len > 100)
-            return diag_fail(&u->diag, S3R_E_INVALID_ARGUMENT, "--metadata: a name is too long");
-        snprintf(name, sizeof(name), "x-amz-meta-%.*s", (int)len, o->metadata[i]);
-        e = headers_add(&u->headers, name, equals + 1);
-        if (e != 0)
-            return diag_fail(&u->diag, e, "--metadata %.100s: not possible in a header",
-                             o->metadata[i]);
-    }
-    return e;
-}
-
 static int prepare(struct upload *u)
 {
     int e = open_source(u);
     if (e == 0)
         e = choose_part_len(u);
     if (e == 0)
-        e = add_metadata(u);
+        e = metadata_add(&u->cli->o, &u->headers, &u->diag);
     if (e != 0)
         return e;
     void *buffer = pages_alloc(u->part_len);

@@ -163,6 +163,24 @@ int read_full(int fd, void *bytes, size_t len, size_t *ret_len)
     return 0;
 }
 
+int read_at(int fd, void *bytes, size_t len, uint64_t off)
+{
+    char *p = bytes;
+    while (len > 0) {
+        ssize_t n = pread(fd, p, len, (off_t)off);
+        if (n == 0)
+            return EIO;
+        if (n < 0 && errno != EINTR)
+            return errno;
+        if (n < 0)
+            continue;
+        p += n;
+        off += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
 static size_t whole_pages(size_t len)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

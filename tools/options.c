@@ -12,6 +12,7 @@ enum option_kind {
     OPTION_TEXT,
     OPTION_SWITCH,
     OPTION_SIZE,
+    OPTION_COUNT,
     OPTION_SECONDS,
     OPTION_RANGE,
     OPTION_LIST
@@ -43,18 +44,27 @@ static const struct option options[] = {
      "fail (exit code 3) instead of falling back to HTTP"},
     {"no-rdma", OPTION_SWITCH, CMD_MOVE, AT(is_rdma_off), NULL, "HTTP only"},
     {"part-size", OPTION_SIZE, CMD_MOVE, AT(part_len), "SIZE",
-     "5MiB to 1GiB (64MiB): larger objects go in parts and ranges of this"},
-    {"range", OPTION_RANGE, CMD_DOWN, AT(range), "A-B", "bytes A to B, or A-, or -LAST"},
+     "5MiB to 1GiB (64MiB; cp, mirror: 16MiB): larger objects go in parts and ranges"},
+    {"parallel", OPTION_COUNT, CMD_TREES, AT(parallel), "N", "transfers in flight, 1 to 256 (8)"},
+    {"delete", OPTION_SWITCH, CMD_MIRROR, AT(is_delete), NULL,
+     "remove from the target what the source does not have"},
+    {"dry-run", OPTION_SWITCH, CMD_MIRROR, AT(is_dry_run), NULL, "only say what would be done"},
+    {"checksum", OPTION_SWITCH, CMD_MIRROR, AT(is_checksum), NULL,
+     "compare bytes also where length and time are the same"},
+    {"no-resume", OPTION_SWITCH, CMD_TREES, AT(is_resume_off), NULL,
+     "start anew, and leave nothing to go on from"},
+    {"range", OPTION_RANGE, CMD_GET | CMD_CAT, AT(range), "A-B", "bytes A to B, or A-, or -LAST"},
     {"no-verify", OPTION_SWITCH, CMD_DOWN, AT(is_unverified), NULL,
      "do not compare the bytes with the object's checksum"},
-    {"metadata", OPTION_LIST, CMD_PUT, AT(metadata), "NAME=VALUE",
+    {"metadata", OPTION_LIST, CMD_PUT | CMD_TREES, AT(metadata), "NAME=VALUE",
      "kept with the object; repeat for more"},
-    {"content-type", OPTION_TEXT, CMD_PUT, AT(content_type), "TYPE", "kept with the object"},
-    {"recursive", OPTION_SWITCH, CMD_LS, AT(is_recursive), NULL,
-     "every key, not only up to the next /"},
+    {"content-type", OPTION_TEXT, CMD_PUT | CMD_TREES, AT(content_type), "TYPE",
+     "kept with the object"},
+    {"recursive", OPTION_SWITCH, CMD_LS | CMD_CP, AT(is_recursive), NULL,
+     "-r: every key, not only up to the next /; a whole folder"},
     {"expires", OPTION_SECONDS, CMD_PRESIGN, AT(expires_s), "S", "1 to 604800 (3600)"},
     {"method", OPTION_TEXT, CMD_PRESIGN, AT(method), "NAME", "GET, PUT, HEAD or DELETE (GET)"},
-    {"headers", OPTION_SWITCH, CMD_MOVE | CMD_STAT, AT(is_headers), NULL,
+    {"headers", OPTION_SWITCH, (CMD_MOVE & ~CMD_TREES) | CMD_STAT, AT(is_headers), NULL,
      "print the reply's headers"},
     {"json", OPTION_SWITCH, CMD_ANY, AT(is_json), NULL, "results as JSON, one object a line"},
     {"quiet", OPTION_SWITCH, CMD_ANY, AT(is_quiet), NULL, "no progress and no result lines"},
@@ -182,6 +192,10 @@ static int set(const struct option *option, struct cli_options *o, const char *v
             o->part_len > PART_LEN_MAX)
             return bad_value(option, value, "5MiB to 1GiB, as bytes or with KiB, MiB, GiB");
         return EXIT_OK;
+    case OPTION_COUNT:
+        if (!num_parse_dec(value, strlen(value), 256, place) || *(uint64_t *)place == 0)
+            return bad_value(option, value, "1 to 256");
+        return EXIT_OK;
     case OPTION_RANGE:
         if (!parse_range(value, place))
             return bad_value(option, value, "FIRST-LAST (both included), FIRST- or -LENGTH");
@@ -209,8 +223,12 @@ static const struct option *find(const char *name, size_t len)
 static int take_option(char **argv, int *i, struct cli_options *o)
 {
     const char *text = argv[*i];
-    if (strcmp(text, "-h") == 0 || strcmp(text, "-V") == 0)
-        text = text[1] == 'h' ? "--help" : "--version";
+    static const char *const letters[][2] = {{"-h", "--help"},
+                                             {"-V", "--version"},
+                                             {"-r", "--recursive"}};
+    for (size_t k = 0; k < ARRAY_LEN(letters); k++)
+        if (strcmp(text, letters[k][0]) == 0)
+            text = letters[k][1];
     const char *equals = strchr(text, '=');
     size_t len = (equals != NULL ? (size_t)(equals - text) : strlen(text));
     const struct option *option = strncmp(text, "--", 2) == 0 ? find(text + 2, len - 2) : NULL;
@@ -257,6 +275,7 @@ static bool is_given(const struct option *option, const struct cli_options *o)
     case OPTION_SWITCH:
         return *(const bool *)place;
     case OPTION_SIZE:
+    case OPTION_COUNT:
     case OPTION_SECONDS:
         return *(const uint64_t *)place != 0;
     case OPTION_RANGE:

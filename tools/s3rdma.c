@@ -28,6 +28,9 @@ static const struct command {
     {"put", CMD_PUT, 2, 2, cmd_put, "FILE|- ADDRESS", "upload a file, or standard input"},
     {"get", CMD_GET, 1, 2, cmd_get, "ADDRESS [FILE|DIR|-]", "download an object"},
     {"cat", CMD_CAT, 1, 1, cmd_cat, "ADDRESS", "download to standard output"},
+    {"cp", CMD_CP, 2, 2, cmd_cp, "SOURCE TARGET", "copy files, objects; with -r trees of them"},
+    {"mirror", CMD_MIRROR, 2, 2, cmd_mirror, "SOURCE TARGET",
+     "make a prefix like a folder, or back"},
     {"rm", CMD_RM, 1, ARGS_MAX - 1, cmd_rm, "ADDRESS...", "remove objects"},
     {"stat", CMD_STAT, 1, 1, cmd_stat, "ADDRESS", "what is known of an object"},
     {"presign", CMD_PRESIGN, 1, 1, cmd_presign, "ADDRESS", "a link that works without credentials"},
@@ -44,7 +47,8 @@ static int print_help(void)
         snprintf(left, sizeof(left), "%s %s", commands[i].name, commands[i].operands);
         printf("  %-28s %s\n", left, commands[i].help);
     }
-    printf("\nAn ADDRESS is s3://BUCKET/KEY or BUCKET/KEY; the key is taken as it is written.\n\n"
+    printf("\nAn ADDRESS is s3://BUCKET/KEY or BUCKET/KEY; the key is taken as it is written.\n"
+           "cp and mirror: what begins with s3:// is in a bucket, everything else is a file.\n\n"
            "options:\n");
     options_print();
     printf(
@@ -174,7 +178,8 @@ int cli_connect(struct cli *cli)
     if (config.access_key == NULL)
         return usage_error("no credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
                            "profile in ~/.aws/credentials");
-    int e = client_create(&config, &diag, &cli->client);
+    cli->endpoint = strdup(config.endpoint);
+    int e = cli->endpoint != NULL ? client_create(&config, &diag, &cli->client) : S3R_E_NOMEM;
     return e == 0 ? EXIT_OK : usage_error("%s", diag_text(&diag, e));
 }
 
@@ -205,6 +210,7 @@ static int run(struct cli *cli)
     if (code == EXIT_OK)
         code = command->run(cli);
     client_destroy(cli->client);
+    free(cli->endpoint);
     return code;
 }
 

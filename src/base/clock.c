@@ -113,6 +113,31 @@ bool clock_parse_basic(const char *s, size_t len, int64_t *ret_wall_s)
     return to_wall(tm, ret_wall_s);
 }
 
+bool clock_parse_iso(const char *s, int64_t *ret_wall_ms)
+{
+    struct tm tm = {0};
+    int64_t wall_s;
+    int ms = 0;
+    if (strnlen(s, 20) < 20 || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' ||
+        s[16] != ':' || !digits(s, 4, &tm.tm_year) || !digits(s + 5, 2, &tm.tm_mon) ||
+        !digits(s + 8, 2, &tm.tm_mday) || !digits(s + 11, 2, &tm.tm_hour) ||
+        !digits(s + 14, 2, &tm.tm_min) || !digits(s + 17, 2, &tm.tm_sec))
+        return false;
+    const char *end = s + 19;
+    if (*end == '.') {
+        size_t len = strspn(++end, "0123456789");
+        for (size_t i = 0, unit = 100; i < 3 && i < len; i++, unit /= 10)
+            ms += (end[i] - '0') * (int)unit;
+        end = len > 0 ? end + len : "";
+    }
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    if (strcmp(end, "Z") != 0 || !to_wall(tm, &wall_s))
+        return false;
+    *ret_wall_ms = wall_s * 1000 + ms;
+    return true;
+}
+
 static int month_of(const char *name)
 {
     for (int i = 0; i < 12; i++)

@@ -31,6 +31,8 @@ void clock_print_basic(int64_t wall_s, char out[CLOCK_TEXT_MAX]);
 bool clock_parse_basic(const char *s, size_t len, int64_t *ret_wall_s) MUST_CHECK;
 /* "2026-01-02T03:04:05.678Z" */
 void clock_print_iso(int64_t wall_ms, char out[CLOCK_TEXT_MAX]);
+/* With a fraction of any length, or none. */
+bool clock_parse_iso(const char *s, int64_t *ret_wall_ms) MUST_CHECK;
 /* "Fri, 02 Jan 2026 03:04:05 GMT" (RFC 9110 IMF-fixdate, also the parse of its two older forms) */
 void clock_print_http(int64_t wall_s, char out[CLOCK_TEXT_MAX]);
 bool clock_parse_http(const char *s, int64_t *ret_wall_s) MUST_CHECK;

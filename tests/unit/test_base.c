@@ -98,6 +98,23 @@ static void dates_round_trip_and_impossible_ones_are_refused(void **state)
         assert_false(clock_parse_basic(bad[i], strlen(bad[i]), &s));
     assert_false(clock_parse_http("Sun, 06 Nov 1994 08:49:37 GMT+1", &s));
     assert_false(clock_parse_http("yesterday", &s));
+    int64_t ms = 0;
+    assert_true(clock_parse_iso("2026-01-02T03:04:05.678Z", &ms));
+    clock_print_iso(ms, text);
+    assert_string_equal(text, "2026-01-02T03:04:05.678Z");
+    assert_true(clock_parse_iso("2026-01-02T03:04:05Z", &ms) && ms % 1000 == 0);
+    assert_true(clock_parse_iso("2026-01-02T03:04:05.5Z", &ms) && ms % 1000 == 500);
+    assert_true(clock_parse_iso("2026-01-02T03:04:05.123456789Z", &ms) && ms % 1000 == 123);
+    static const char *const bad_iso[] = {"",
+                                          "2026-01-02",
+                                          "2026-01-02T03:04:05",
+                                          "x",
+                                          "2026-02-31T03:04:05Z",
+                                          "2026-01-02T03:04:05.Z",
+                                          "2026-01-02T03:04:05.1",
+                                          "2026-01-02T03:04:05+01:00"};
+    for (size_t i = 0; i < ARRAY_LEN(bad_iso); i++)
+        assert_false(clock_parse_iso(bad_iso[i], &ms));
 }
 
 static void text_stops_at_its_maximum_and_says_so_once(void **state)

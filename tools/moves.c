@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/moves.h"
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "client/copy.h"
+#include "tools/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int move_piece_len(const struct cli *cli, uint64_t len, struct diag *diag, size_t *ret_piece_len)
+{
+    uint64_t piece = cli->o.part_len > 0 ? cli->o.part_len : CREW_PART_LEN;
+    uint64_t least = (len + LIMIT_PARTS_MAX - 1) / LIMIT_PARTS_MAX;
+    if (least > piece && cli->o.part_len > 0)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT,
+                         "an object has at most %d parts: --part-size %llu or more is needed",
+                         LIMIT_PARTS_MAX, (unsigned long long)least);
+    *ret_piece_len = (size_t)(least > piece ? align_up(least, MIB) : piece);
+    return 0;
+}
+
+bool move_may_go_on(int error)
+{
+    return error == S3R_E_CANCELLED || exit_code(error) == EXIT_DENIED ||
+           error_http_status(error) >= 500;
+}
+
+/* As a person writes it, but with nothing in it that a terminal would obey. */
+static void add_shown(struct text *out, const char *s)
+{
+    for (; *s != '\0'; s++)
+        if ((unsigned char)*s < ' ' || *s == 0x7f)
+            text_fmt(out, "\\x%02x", (unsigned char)*s);
+        else
+            text_char(out, *s);
+}
+
+static char *joined(const char *head, const char *a, const char *b)
+{
+    struct text text;
+    text_init(&text, 64 * KIB);
+    text_str(&text, head);
+    add_shown(&text, a);
+    if (a[0] != '\0' && a[strlen(a) - 1] != '/')
+        text_char(&text, '/');
+    add_shown(&text, b);
+    return text_take(&text);
+}
+
+char *near_text(const struct near_place *place)
+{
+    return joined("", place->shown, place->name);
+}
+
+char *far_text(const char *bucket, const char *key)
+{
+    return joined("s3://", bucket, key);
+}
+
+/* ---- what the server does by itself, and removals ---- */
+
+struct errand {
+    struct job job;
+    char *from, *to; /* for people */
+    char *bucket, *key, *to_bucket, *to_key, *name;
+    char if_match[ETAG_SIZE + 2]; /* "" for none */
+    int root;
+};
+
+static void errand_free(struct job *j)
+{
+    struct errand *e = (struct errand *)j;
+    free(e->from);
+    free(e->to);
+    free(e->bucket);
+    free(e->key);
+    free(e->to_bucket);
+    free(e->to_key);
+    free(e->name);
+    free(e);
+}
+
+static int errand_end(struct job *j, struct hand *h, int error)
+{
+    return error;
+}
+
+static int copy_begin(struct job *j, struct hand *h)
+{
+    struct errand *e = (struct errand *)j;
+    if (hand_cli(h)->o.is_dry_run)
+        return 0;
+    const struct client_place from = {e->bucket, e->key}, to = {e->to_bucket, e->to_key};
+    struct client_result result = {0};
+    int error = client_copy(hand_cli(h)->client, &from, &to,
+                            e->if_match[0] != '\0' ? e->if_match : NULL, &j->diag, &result);
+    hand_moved(h, j, &result);
+    memcpy(j->etag, result.etag, sizeof(j->etag));
+    j->has_crc64 = result.has_crc64;
+    j->crc64 = result.crc64;
+    client_result_fini(&result);
+    return error;
+}
+
+static int remove_far_begin(struct job *j, struct hand *h)
+{
+    struct errand *e = (struct errand *)j;
+    if (hand_cli(h)->o.is_dry_run)
+        return 0;
+    struct client_result result = {0};
+    int error = client_delete(hand_cli(h)->client, e->bucket, e->key, &j->diag, &result);
+    hand_moved(h, j, &result);
+    client_result_fini(&result);
+    return error;
+}
+
+static int remove_near_begin(struct job *j, struct hand *h)
+{
+    struct errand *e = (struct errand *)j;
+    if (hand_cli(h)->o.is_dry_run)
+        return 0;
+    return place_remove(e->root, e->name, &j->diag);
+}
+
+static const struct job_kind copy_kind = {"copy", copy_begin, NULL, errand_end, errand_free};
+static const struct job_kind remove_far_kind = {"remove", remove_far_begin, NULL, errand_end,
+                                                errand_free};
+static const struct job_kind remove_near_kind = {"remove", remove_near_begin, NULL, errand_end,
+                                                 errand_free};
+
+int move_across(struct crew *crew, const struct far_place *from, const struct far_place *to)
+{
+    struct errand *e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return S3R_E_NOMEM;
+    *e = (struct errand){
+        .from = far_text(from->bucket, from->key),
+        .to = far_text(to->bucket, to->key),
+        .bucket = strdup(from->bucket),
+        .key = strdup(from->key),
+        .to_bucket = strdup(to->bucket),
+        .to_key = strdup(to->key),
+        .root = -1,
+    };
+    e->job = (struct job){.kind = &copy_kind, .from = e->from, .to = e->to, .len = from->len};
+    if (from->etag != NULL && from->etag[0] != '\0')
+        etag_quote(from->etag, e->if_match);
+    if (e->from == NULL || e->to == NULL || e->bucket == NULL || e->key == NULL ||
+        e->to_bucket == NULL || e->to_key == NULL) {
+        errand_free(&e->job);
+        return S3R_E_NOMEM;
+    }
+    crew_add(crew, &e->job);
+    return 0;
+}
+
+int remove_far(struct crew *crew, const struct far_place *place)
+{
+    struct errand *e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return S3R_E_NOMEM;
+    *e = (struct errand){
+        .from = far_text(place->bucket, place->key),
+        .bucket = strdup(place->bucket),
+        .key = strdup(place->key),
+        .root = -1,
+    };
+    e->job = (struct job){.kind = &remove_far_kind, .from = e->from};
+    if (e->from == NULL || e->bucket == NULL || e->key == NULL) {
+        errand_free(&e->job);
+        return S3R_E_NOMEM;
+    }
+    crew_add(crew, &e->job);
+    return 0;
+}
+
+int remove_near(struct crew *crew, const struct near_place *place)
+{
+    struct errand *e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return S3R_E_NOMEM;
+    *e =
+        (struct errand){.from = near_text(place), .name = strdup(place->name), .root = place->root};
+    e->job = (struct job){.kind = &remove_near_kind, .from = e->from};
+    if (e->from == NULL || e->name == NULL) {
+        errand_free(&e->job);
+        return S3R_E_NOMEM;
+    }
+    crew_add(crew, &e->job);
+    return 0;
+}
