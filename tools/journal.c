@@ -37,10 +37,11 @@ static int make_folders(char *path)
 static int state_folder(char out[PATH_MAX])
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    struct stat st;
     int n;
     if (state != NULL && state[0] == '/')
         n = snprintf(out, PATH_MAX, "%s/s3rdma/uploads", state);
-    else if (home != NULL && home[0] == '/')
+    else if (home != NULL && home[0] == '/' && stat(home, &st) == 0) /* never made by us */
         n = snprintf(out, PATH_MAX, "%s/.local/state/s3rdma/uploads", home);
     else
         return ENOENT;

@@ -32,11 +32,13 @@ bool move_may_go_on(int error)
 /* As a person writes it, but with nothing in it that a terminal would obey. */
 static void add_shown(struct text *out, const char *s)
 {
-    for (; *s != '\0'; s++)
-        if ((unsigned char)*s < ' ' || *s == 0x7f)
-            text_fmt(out, "\\x%02x", (unsigned char)*s);
-        else
-            text_char(out, *s);
+    while (*s != '\0') {
+        size_t len = control_len(s);
+        if (len == 0)
+            text_char(out, *s++);
+        for (; len > 0; len--)
+            text_fmt(out, "\\x%02x", (unsigned char)*s++);
+    }
 }
 
 static char *joined(const char *head, const char *a, const char *b)

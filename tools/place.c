@@ -41,19 +41,22 @@ static const char *segment_flaw(const char *s, size_t len)
     return NULL;
 }
 
+size_t control_len(const char *s)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    if ((u[0] != '\0' && u[0] < ' ') || u[0] == 0x7f)
+        return 1;
+    return u[0] == 0xc2 && u[1] >= 0x80 && u[1] <= 0x9f ? 2 : 0;
+}
+
 const char *place_flaw(const char *name)
 {
     size_t len = strlen(name);
     if (len > LIMIT_KEY_LEN_MAX)
         return "it has more than 1024 bytes";
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)name[i];
-        /* U+0080 to U+009F are control characters, too: a terminal obeys them. */
-        bool is_c1 =
-            c == 0xc2 && (unsigned char)name[i + 1] >= 0x80 && (unsigned char)name[i + 1] <= 0x9f;
-        if (c < ' ' || c == 0x7f || is_c1)
+    for (size_t i = 0; i < len; i++)
+        if (control_len(name + i) > 0)
             return "it has a control character";
-    }
     for (const char *s = name;; s++) {
         size_t n = strcspn(s, "/");
         const char *flaw = segment_flaw(s, n);

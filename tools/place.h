@@ -17,6 +17,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Names that begin so are files under way: never objects. */
 #define PLACE_UNDER_WAY ".s3rdma-"
@@ -27,6 +28,9 @@ struct place {
 };
 
 void place_fini(struct place *p);
+/* How many bytes the control character at `s` has, 0 when there is none. U+0080 to U+009F are some,
+ * too: a terminal obeys them. */
+size_t control_len(const char *s);
 /* Why `name` ("a/b/c") cannot be a file below a folder; NULL when it can: no empty segment, no `.`,
  * no `..`, nothing of ours, no control character. */
 const char *place_flaw(const char *name);
