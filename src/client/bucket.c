@@ -5,6 +5,7 @@
 #include "s3/xml.h"
 #include "s3/xml_read.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,20 @@ int client_bucket_delete(struct client *c, const char *bucket, struct diag *diag
     int e = call_init(&call, "DELETE", bucket, NULL, diag);
     call.payload_hash = SIG_EMPTY_SHA256;
     return e == 0 ? call_do(c, &call, diag, &reply) : e;
+}
+
+int client_bucket_exists(struct client *c, const char *bucket, struct diag *diag, bool *ret_exists)
+{
+    CLEANUP(call_finip) struct call call;
+    CLEANUP(http_reply_finip) struct http_reply reply = {0};
+    int e = call_init(&call, "HEAD", bucket, NULL, diag);
+    call.payload_hash = SIG_EMPTY_SHA256;
+    if (e == 0)
+        e = call_do(c, &call, diag, &reply);
+    bool is_answered = e == 0 || reply.status == 404;
+    if (is_answered)
+        *ret_exists = e == 0;
+    return is_answered ? 0 : e;
 }
 
 /* ---- listings ---- */
@@ -213,6 +228,15 @@ int client_object_list(struct client *c, const char *bucket, const char *prefix,
                        const char *delimiter, const char *token, struct diag *diag,
                        struct client_page *ret_page)
 {
+    return client_object_list_max(c, bucket, prefix, delimiter, token, 0, diag, ret_page);
+}
+
+int client_object_list_max(struct client *c, const char *bucket, const char *prefix,
+                           const char *delimiter, const char *token, unsigned max,
+                           struct diag *diag, struct client_page *ret_page)
+{
+    char max_text[16];
+    snprintf(max_text, sizeof(max_text), "%u", max);
     CLEANUP(call_finip) struct call call;
     CLEANUP(xml_tree_destroyp) struct xml_tree *tree = NULL;
     CLEANUP(client_page_finip) struct client_page page = {0};
@@ -223,6 +247,7 @@ int client_object_list(struct client *c, const char *bucket, const char *prefix,
                 {"encoding-type", "url"},
                 {"prefix", prefix},
                 {"delimiter", delimiter},
+                {"max-keys", max > 0 ? max_text : NULL},
                 {"continuation-token", token}};
     for (size_t i = 0; i < ARRAY_LEN(rows) && e == 0; i++)
         if (rows[i].value != NULL)

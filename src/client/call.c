@@ -26,6 +26,13 @@ int call_init(struct call *call, const char *method, const char *bucket, const c
     return e;
 }
 
+void call_limit(struct call *call, const struct client_options *options)
+{
+    call->deadline_ns = options->deadline_ns;
+    call->is_cancelled = options->is_cancelled;
+    call->cancel_arg = options->cancel_arg;
+}
+
 void call_fini(struct call *call)
 {
     query_fini(&call->query);
@@ -80,52 +87,95 @@ static void text_finip(struct text *t)
     text_fini(t);
 }
 
-static void headers_finip(struct headers *h)
+static bool is_call_cancelled(void *arg)
 {
-    headers_fini(h);
+    const struct call *call = arg;
+    const struct client *c = call->client;
+    return (c->is_cancelled != NULL && c->is_cancelled(c->cancel_arg)) ||
+           (call->is_cancelled != NULL && call->is_cancelled(call->cancel_arg));
 }
 
-int call_send(struct client *c, struct call *call, struct diag *diag, struct http_reply *reply)
+/* Signed target and headers. */
+static int write_request(struct client *c, struct call *call, struct call_request *r)
 {
     CLEANUP(text_finip) struct text path;
-    CLEANUP(text_finip) struct text target;
-    CLEANUP(headers_finip) struct headers headers = {0};
-    client_adopt(c);
     text_init(&path, LIMIT_TARGET_LEN_MAX);
-    text_init(&target, LIMIT_TARGET_LEN_MAX);
     target_print(&path, call->bucket, call->key, call->key != NULL ? strlen(call->key) : 0);
     int e = text_error(&path);
     if (e == 0)
-        e = sign(c, call, text_cstr(&path), &headers);
+        e = sign(c, call, text_cstr(&path), &r->headers);
     if (e != 0)
         return e;
-    text_str(&target, text_cstr(&path));
+    text_str(&r->target, text_cstr(&path));
     if (call->query.count > 0) {
-        text_char(&target, '?');
-        e = query_canonical(&call->query, NULL, &target);
+        text_char(&r->target, '?');
+        e = query_canonical(&call->query, NULL, &r->target);
     }
+    return e == 0 ? text_error(&r->target) : e;
+}
+
+static int time_left(const struct call *call, struct diag *diag, int64_t *ret_ms)
+{
+    int64_t left_ns = call->deadline_ns - clock_mono_ns();
+    *ret_ms = 0;
+    if (call->deadline_ns == 0)
+        return 0;
+    if (left_ns <= 0)
+        return diag_fail(diag, S3R_E_TIMEOUT, "the call's deadline is over");
+    *ret_ms = (left_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return 0;
+}
+
+int call_request_init(struct call_request *r, struct client *c, struct call *call,
+                      struct diag *diag)
+{
+    *r = (struct call_request){0};
+    int64_t deadline_ms = 0;
+    client_adopt(c);
+    call->client = c;
+    text_init(&r->target, LIMIT_TARGET_LEN_MAX);
+    int e = time_left(call, diag, &deadline_ms);
+    if (e == 0 && is_call_cancelled(call))
+        e = S3R_E_CANCELLED;
     if (e == 0)
-        e = text_error(&target);
-    if (e != 0)
-        return e;
+        e = write_request(c, call, r);
     text_reset(&call->document);
-    const struct http_request request = {
+    r->http = (struct http_request){
         .method = call->method,
-        .target = text_cstr(&target),
-        .headers = &headers,
+        .target = text_cstr(&r->target),
+        .headers = &r->headers,
         .body = call->body,
         .body_len = call->body_len,
         .bind_ip = call->bind_ip,
         .is_once = call->token != NULL,
         .timeout_ms = call->timeout_ms,
+        .deadline_ms = deadline_ms,
         .on_body = call->on_body != NULL ? call->on_body : call_keep_document,
         .on_body_arg = call->on_body != NULL ? call->on_body_arg : &call->document,
-        .is_cancelled = c->is_cancelled,
-        .cancel_arg = c->cancel_arg,
+        .is_cancelled = is_call_cancelled,
+        .cancel_arg = call,
         .on_progress = call->on_progress,
         .progress_arg = call->progress_arg,
     };
-    return http_send(c->http, &request, diag, reply);
+    return e;
+}
+
+void call_request_fini(struct call_request *r)
+{
+    text_fini(&r->target);
+    headers_fini(&r->headers);
+}
+
+int call_send(struct client *c, struct call *call, struct diag *diag, struct http_reply *reply)
+{
+    struct call_request request;
+    int e = call_request_init(&request, c, call, diag);
+    if (e != 0)
+        reply->fault = HTTP_STOPPED;
+    else
+        e = http_send(c->http, &request.http, diag, reply);
+    call_request_fini(&request);
+    return e;
 }
 
 /* The text of an <Error>'s child; the tree lives on. */
@@ -180,6 +230,8 @@ int call_error(const struct call *call, const struct http_reply *reply, struct d
         snprintf(id, sizeof(id), " (request %.60s)",
                  log_escape(request_id, strlen(request_id), shown, sizeof(shown)));
     int error = code[0] != '\0' ? error_from_s3_code(code) : 0;
+    /* No memory of ours is short, and the fault is not in here. */
+    error = error == S3R_E_NOMEM ? S3R_E_BUSY : error == S3R_E_INTERNAL ? S3R_E_REMOTE : error;
     if (error == 0)
         error = code_of_status(reply->status);
     for (char *p = said; *p != '\0'; p++)

@@ -40,6 +40,7 @@ struct client {
 };
 
 struct call {
+    struct client *client;             /* whose request it was last */
     const char *method, *bucket, *key; /* the caller's; NULL where absent */
     struct query query;
     struct headers headers; /* those the call is about; signing adds to a copy */
@@ -49,6 +50,9 @@ struct call {
     /* What one sending differs in from another. */
     const char *token, *bind_ip;
     int64_t timeout_ms;
+    int64_t deadline_ns;             /* of all sendings; 0: none */
+    bool (*is_cancelled)(void *arg); /* beside the client's; may be NULL */
+    void *cancel_arg;
     http_body_fn *on_body; /* NULL: the document below */
     void *on_body_arg;
     void (*on_progress)(void *arg, uint64_t bytes);
@@ -64,6 +68,20 @@ void client_adopt(struct client *c);
 int call_init(struct call *call, const char *method, const char *bucket, const char *key,
               struct diag *diag) MUST_CHECK;
 void call_fini(struct call *call);
+/* Deadline and cancellation. */
+void call_limit(struct call *call, const struct client_options *options);
+
+/* One sending of a call, ready for http.h; of it and the call nothing may change meanwhile. */
+struct call_request {
+    struct text target;
+    struct headers headers;
+    struct http_request http;
+};
+
+/* S3R_E_TIMEOUT and S3R_E_CANCELLED, too: the deadline may be over by now. Always to be ended. */
+int call_request_init(struct call_request *r, struct client *c, struct call *call,
+                      struct diag *diag) MUST_CHECK;
+void call_request_fini(struct call_request *r);
 int call_send(struct client *c, struct call *call, struct diag *diag,
               struct http_reply *reply) MUST_CHECK;
 /* An http_body_fn for `struct text`. */

@@ -345,8 +345,10 @@ static int after_reply(struct run *r, struct http_reply *reply, struct reply_jud
                                              "checksum"};
     const char *flaw = r->body == BODY_OBJECT ? flaw_of_body(r, reply) : NULL;
     int e = end_window(r, j, reply->status);
-    if (e == 0 && j->verdict == REPLY_FINAL)
+    if (e == 0 && j->verdict == REPLY_FINAL) {
         e = call_error(r->job->call, reply, r->job->diag);
+        call_s3_code(r->job->call, r->job->result->s3_code);
+    }
     result_take_reply(r->job->result, reply);
     if (e != 0)
         return e;
@@ -447,6 +449,8 @@ static int by_http(struct run *r)
         if (flaw != NULL)
             e = bad_reply(r, &reply, flaw);
     }
+    if (e != 0 && reply.status >= 300)
+        call_s3_code(call, job->result->s3_code);
     if (reply.status != 0)
         result_take_reply(job->result, &reply);
     http_reply_fini(&reply);
@@ -464,6 +468,10 @@ static bool prepare(struct run *r)
     struct diag diag = {0};
     if (job->client->is_rdma_off || job->options->is_rdma_off) {
         say_why(r, CLIENT_REASON_OFF, "RDMA was not wanted");
+        return false;
+    }
+    if (job->memory->len < job->options->http_below && !job->options->is_rdma_required) {
+        say_why(r, CLIENT_REASON_THRESHOLD, "fewer bytes than the threshold for RDMA");
         return false;
     }
     if (job->memory->len > LIMIT_DC_WINDOW_LEN_MAX) {

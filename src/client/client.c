@@ -17,8 +17,9 @@
 const char *client_reason_name(enum client_reason reason)
 {
     static const char *const names[CLIENT_REASONS] = {
-        "none",   "off",       "no-device",    "too-large", "declined", "refused",  "ignored",
-        "failed", "bad-reply", "server-error", "silent",    "lost",     "checksum",
+        "none",    "off",     "no-device", "too-large", "declined",
+        "refused", "ignored", "failed",    "bad-reply", "server-error",
+        "silent",  "lost",    "checksum",  "threshold", "mixed",
     };
     return reason < CLIENT_REASONS ? names[reason] : "unknown";
 }

@@ -79,6 +79,8 @@ enum client_reason {
     CLIENT_REASON_SILENT,    /* no reply in time */
     CLIENT_REASON_LOST,      /* no connection, or it broke */
     CLIENT_REASON_CHECKSUM,  /* the bytes that arrived are not the object's */
+    CLIENT_REASON_THRESHOLD, /* fewer bytes than `http_below` */
+    CLIENT_REASON_MIXED,     /* some pieces of several went by RDMA */
     CLIENT_REASONS
 };
 
@@ -95,6 +97,7 @@ struct client_result {
     uint64_t len;           /* bytes moved */
     uint64_t object_len;    /* the whole object's, where the reply says it */
     int status;             /* of the last reply */
+    char s3_code[64];       /* of the error document that the call ended with; "": there was none */
     char etag[ETAG_SIZE];   /* without quotes; "" when there was none */
     bool has_crc64;         /* the reply named, or the call computed, the whole's */
     uint64_t crc64;
@@ -114,6 +117,10 @@ struct client_options {
                       server refused the window */
     const char *if_match, *if_none_match; /* NULL: none */
     const struct headers *headers;        /* of a PUT: content-type, x-amz-meta-...; NULL: none */
+    uint64_t http_below; /* memory of fewer bytes goes by HTTP, unless RDMA is required */
+    int64_t deadline_ns; /* clock_mono_ns() at which the call ends in S3R_E_TIMEOUT; 0: none */
+    bool (*is_cancelled)(void *arg); /* beside the client's; may be NULL */
+    void *cancel_arg;
     void (*on_progress)(void *arg, uint64_t bytes);
     void *progress_arg;
 };
@@ -174,6 +181,8 @@ int client_upload_abort(struct client *c, const char *bucket, const char *key,
 
 int client_bucket_create(struct client *c, const char *bucket, struct diag *diag) MUST_CHECK;
 int client_bucket_delete(struct client *c, const char *bucket, struct diag *diag) MUST_CHECK;
+int client_bucket_exists(struct client *c, const char *bucket, struct diag *diag,
+                         bool *ret_exists) MUST_CHECK;
 
 struct client_entry {
     char *name; /* a bucket, a key, or a common prefix */
@@ -197,6 +206,10 @@ int client_bucket_list(struct client *c, struct diag *diag,
 int client_object_list(struct client *c, const char *bucket, const char *prefix,
                        const char *delimiter, const char *token, struct diag *diag,
                        struct client_page *ret_page) MUST_CHECK;
+/* At most `max` of them; 0: as many as the server gives. */
+int client_object_list_max(struct client *c, const char *bucket, const char *prefix,
+                           const char *delimiter, const char *token, unsigned max,
+                           struct diag *diag, struct client_page *ret_page) MUST_CHECK;
 
 /* ---- others ---- */
 

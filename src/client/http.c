@@ -369,9 +369,12 @@ static void set_connection(const struct http *h, const struct wire *w, const str
     curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, h->config.is_peer_unverified ? 0L : 1L);
     curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, h->config.is_peer_unverified ? 0L : 2L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)h->config.connect_ms);
-    if (q->timeout_ms > 0) {
-        curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)q->timeout_ms);
-    } else {
+    int64_t timeout_ms = q->timeout_ms;
+    if (q->deadline_ms > 0 && (timeout_ms == 0 || q->deadline_ms < timeout_ms))
+        timeout_ms = q->deadline_ms;
+    if (timeout_ms > 0)
+        curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    if (q->timeout_ms == 0) {
         curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
         curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)(h->config.stall_ms + 999) / 1000);
     }

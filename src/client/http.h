@@ -75,6 +75,7 @@ struct http_request {
     const char *bind_ip; /* NULL: any local address */
     bool is_once;        /* on no account sent twice: it carries a token */
     int64_t timeout_ms;  /* for all of it; 0: see stall_ms */
+    int64_t deadline_ms; /* likewise, beside stall_ms; 0: none */
     http_body_fn *on_body;
     void *on_body_arg;
     bool (*is_cancelled)(void *arg); /* may be NULL */

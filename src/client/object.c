@@ -23,8 +23,7 @@ static int add(struct headers *headers, const char *name, const char *value)
     return value != NULL ? headers_set(headers, name, value) : 0;
 }
 
-/* Names that a request gets here, or that would change what it is. */
-static bool is_reserved(const char *name)
+bool object_is_reserved(const char *name)
 {
     static const char *const names[] = {"host",           "authorization",     "range",
                                         "content-length", "transfer-encoding", "expect",
@@ -44,7 +43,7 @@ int object_add_options(struct call *call, const struct client_options *options, 
         e = add(&call->headers, "if-none-match", options->if_none_match);
     for (size_t i = 0; e == 0 && options->headers != NULL && i < options->headers->count; i++) {
         const struct header *row = &options->headers->rows[i];
-        if (is_reserved(row->name))
+        if (object_is_reserved(row->name))
             return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "the header %s cannot be set",
                              row->name);
         e = headers_set(&call->headers, row->name, row->value);
@@ -95,6 +94,7 @@ int client_get(struct client *c, const char *bucket, const char *key, uint64_t o
         return 0; /* there is no way to write a range of no bytes */
     CLEANUP(call_finip) struct call call;
     e = call_init(&call, "GET", bucket, key, diag);
+    call_limit(&call, o);
     if (e == 0 && is_ranged)
         e = add_range(&call, off, memory->len);
     else if (e == 0 && !o->is_unverified)
@@ -155,6 +155,7 @@ int client_put(struct client *c, const char *bucket, const char *key,
     const struct client_options *o = options != NULL ? options : &no_options;
     CLEANUP(call_finip) struct call call;
     int e = call_init(&call, "PUT", bucket, key, diag);
+    call_limit(&call, o);
     if (e == 0)
         e = object_add_options(&call, o, diag);
     return e == 0 ? object_put(c, &call, memory, o, diag, result) : e;
@@ -170,6 +171,8 @@ static int do_simple(struct client *c, struct call *call, struct diag *diag,
     call->payload_hash = SIG_EMPTY_SHA256;
     result->requests++;
     int e = call_do(c, call, diag, &reply);
+    if (e != 0 && reply.status >= 300)
+        call_s3_code(call, result->s3_code);
     result->object_len = reply.has_length ? reply.content_len : 0;
     if (reply.status != 0)
         result_take_reply(result, &reply);
@@ -178,22 +181,33 @@ static int do_simple(struct client *c, struct call *call, struct diag *diag,
     return e;
 }
 
+int object_simple(struct client *c, const char *method, const char *bucket, const char *key,
+                  const struct client_options *options, struct diag *diag,
+                  struct client_result *result)
+{
+    const struct client_options *o = options != NULL ? options : &no_options;
+    CLEANUP(call_finip) struct call call;
+    int e = call_init(&call, method, bucket, key, diag);
+    if (e == 0 && strcmp(method, "HEAD") == 0)
+        e = headers_set(&call.headers, "x-amz-checksum-mode", "ENABLED");
+    const struct client_options conditions = {.if_match = o->if_match,
+                                              .if_none_match = o->if_none_match};
+    if (e == 0)
+        e = object_add_options(&call, &conditions, diag);
+    call_limit(&call, o);
+    return e == 0 ? do_simple(c, &call, diag, result) : e;
+}
+
 int client_stat(struct client *c, const char *bucket, const char *key, struct diag *diag,
                 struct client_result *result)
 {
-    CLEANUP(call_finip) struct call call;
-    int e = call_init(&call, "HEAD", bucket, key, diag);
-    if (e == 0)
-        e = headers_set(&call.headers, "x-amz-checksum-mode", "ENABLED");
-    return e == 0 ? do_simple(c, &call, diag, result) : e;
+    return object_simple(c, "HEAD", bucket, key, NULL, diag, result);
 }
 
 int client_delete(struct client *c, const char *bucket, const char *key, struct diag *diag,
                   struct client_result *result)
 {
-    CLEANUP(call_finip) struct call call;
-    int e = call_init(&call, "DELETE", bucket, key, diag);
-    return e == 0 ? do_simple(c, &call, diag, result) : e;
+    return object_simple(c, "DELETE", bucket, key, NULL, diag, result);
 }
 
 int client_presign(const struct client *c, const char *method, const char *bucket, const char *key,

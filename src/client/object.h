@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object.h - what objects and parts of uploads have in common.
- * Does:     headers that a caller adds; the checksum header; a PUT of memory to any target.
- * Not here: the calls themselves (client.h).
- * Units:    bytes.
- * Owns:     nothing.
+ * Does:     headers that a caller adds; the checksum header; a PUT of memory to any target; HEAD
+ * and DELETE. Not here: the calls themselves (client.h). Units:    bytes. Owns:     nothing.
  * Threads:  owner of the call.
  * Errors:   as client.h.
  * Limits:   LIMIT_PART_LEN_MAX for one PUT. */
@@ -12,9 +10,15 @@
 
 #include "client/call.h"
 
+/* Names that a request gets here, or that would change what it is. */
+bool object_is_reserved(const char *name);
 int object_add_options(struct call *call, const struct client_options *options,
                        struct diag *diag) MUST_CHECK;
 int object_add_crc64(struct headers *headers, uint64_t crc) MUST_CHECK;
+/* A call without a body either way. */
+int object_simple(struct client *c, const char *method, const char *bucket, const char *key,
+                  const struct client_options *options, struct diag *diag,
+                  struct client_result *result) MUST_CHECK;
 int object_put(struct client *c, struct call *call, const struct client_memory *memory,
                const struct client_options *options, struct diag *diag,
                struct client_result *result) MUST_CHECK;

@@ -236,15 +236,45 @@ static int from_files(const char *profile, bool is_required, struct settings *s,
     return e;
 }
 
+static const char *profile_of(const char *given, bool *ret_is_required)
+{
+    const char *from_env = env("AWS_PROFILE");
+    *ret_is_required = given != NULL || from_env != NULL;
+    return given != NULL ? given : from_env != NULL ? from_env : "default";
+}
+
 int settings_load(const char *profile, struct diag *diag, struct settings *ret_settings)
 {
     CLEANUP(settings_finip) struct settings s = {0};
-    const char *from_env = env("AWS_PROFILE");
-    const char *name = profile != NULL ? profile : from_env != NULL ? from_env : "default";
-    bool is_required = profile != NULL || from_env != NULL;
+    bool is_required;
+    const char *name = profile_of(profile, &is_required);
     int e = profile != NULL ? from_files(name, is_required, &s, diag) : from_environment(&s, diag);
     if (e == 0)
         e = profile != NULL ? from_environment(&s, diag) : from_files(name, is_required, &s, diag);
+    if (e != 0)
+        return e;
+    *ret_settings = s;
+    s = (struct settings){0};
+    return 0;
+}
+
+int settings_from_environment(struct diag *diag, struct settings *ret_settings)
+{
+    CLEANUP(settings_finip) struct settings s = {0};
+    int e = from_environment(&s, diag);
+    if (e != 0)
+        return e;
+    *ret_settings = s;
+    s = (struct settings){0};
+    return 0;
+}
+
+int settings_from_files(const char *profile, struct diag *diag, struct settings *ret_settings)
+{
+    CLEANUP(settings_finip) struct settings s = {0};
+    bool is_required;
+    const char *name = profile_of(profile, &is_required);
+    int e = from_files(name, is_required, &s, diag);
     if (e != 0)
         return e;
     *ret_settings = s;

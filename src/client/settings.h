@@ -31,6 +31,10 @@ struct settings {
 
 /* `profile` NULL: AWS_PROFILE, else "default". A profile that was asked for must be there. */
 int settings_load(const char *profile, struct diag *diag, struct settings *ret_settings) MUST_CHECK;
+/* Of one of the two only. */
+int settings_from_environment(struct diag *diag, struct settings *ret_settings) MUST_CHECK;
+int settings_from_files(const char *profile, struct diag *diag,
+                        struct settings *ret_settings) MUST_CHECK;
 void settings_fini(struct settings *s);
 
 #endif

@@ -37,6 +37,7 @@ int client_upload_create(struct client *c, const char *bucket, const char *key,
     CLEANUP(http_reply_finip) struct http_reply reply = {0};
     int e = call_init(&call, "POST", bucket, key, diag);
     call.payload_hash = SIG_EMPTY_SHA256;
+    call_limit(&call, options != NULL ? options : &no_options);
     if (e == 0)
         e = query_add(&call.query, "uploads", NULL);
     if (e == 0)
@@ -75,6 +76,7 @@ int client_upload_part(struct client *c, const char *bucket, const char *key, co
     char text[16];
     snprintf(text, sizeof(text), "%u", number);
     int e = call_init(&call, "PUT", bucket, key, diag);
+    call_limit(&call, options != NULL ? options : &no_options);
     if (e == 0)
         e = query_add(&call.query, "partNumber", text);
     if (e == 0)
@@ -156,6 +158,7 @@ int client_upload_complete(struct client *c, const char *bucket, const char *key
     const struct client_options conditions = {.if_match = o->if_match,
                                               .if_none_match = o->if_none_match};
     int e = call_init(&call, "POST", bucket, key, diag);
+    call_limit(&call, o);
     if (e == 0)
         e = complete_document(parts, count, &xml, &len, &crc);
     if (e == 0)
