@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object.h - what objects and parts of uploads have in common.
- * Does:     headers that a caller adds; the checksum header; a PUT of memory to any target; HEAD
- * and DELETE. Not here: the calls themselves (client.h). Units:    bytes. Owns:     nothing.
+ * Does:     headers that a caller adds; the checksum header; a PUT of memory to any target; calls
+ *           without a body.
+ * Not here: the calls themselves (client.h).
+ * Units:    bytes.
+ * Owns:     nothing.
  * Threads:  owner of the call.
  * Errors:   as client.h.
  * Limits:   LIMIT_PART_LEN_MAX for one PUT. */

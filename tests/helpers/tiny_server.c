@@ -3,6 +3,7 @@
 
 #include "base/crc64.h"
 #include "base/hex.h"
+#include "base/num.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -52,6 +53,12 @@ static void listing(int fd)
     (void)!write(fd, head, (size_t)n);
 }
 
+static size_t number_at(const char *text)
+{
+    uint64_t n = 0;
+    return num_parse_dec(text, strspn(text, "0123456789"), SIZE_MAX, &n) ? n : 0;
+}
+
 static void object(int fd, const char *head)
 {
     char reply[1024], range[100] = "";
@@ -59,9 +66,8 @@ static void object(int fd, const char *head)
     const char *asked = strcasestr(head, "\nrange: bytes=");
     bool is_head = strncmp(head, "HEAD", 4) == 0;
     if (asked != NULL) {
-        char *end;
-        off = strtoul(asked + 14, &end, 10);
-        size_t last = strtoul(end + 1, NULL, 10);
+        size_t last = number_at(strchr(asked, '-') + 1);
+        off = number_at(asked + 14);
         len = (last < TINY_LEN ? last + 1 : TINY_LEN) - off;
         snprintf(range, sizeof(range), "Content-Range: bytes %zu-%zu/%d\r\n", off, off + len - 1,
                  TINY_LEN);
@@ -117,7 +123,7 @@ static bool answer(int fd, const char *head)
 static bool skip_body(int fd, const char *head, size_t have)
 {
     const char *given = strcasestr(head, "\ncontent-length: ");
-    size_t left = given != NULL ? strtoul(given + 17, NULL, 10) : 0;
+    size_t left = given != NULL ? number_at(given + 17) : 0;
     static _Thread_local char sink[65536];
     for (left = left > have ? left - have : 0; left > 0;) {
         ssize_t n = read(fd, sink, left < sizeof(sink) ? left : sizeof(sink));
