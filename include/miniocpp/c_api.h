@@ -43,13 +43,18 @@ miniocpp_client *miniocpp_client_new_tls(const char *endpoint, const char *regio
 /* Returns when calls of other threads have ended. */
 void miniocpp_client_free(miniocpp_client *client);
 
-/* An object from the `size` bytes at `buf`. Its ETag, without quotes, and the base64 of its
- * CRC-64/NVME go where these are not NULL. The bytes stored, or an error. */
+/* An object from the `size` bytes at `buf`; more than 4 GiB - 1 go as a multipart upload by itself.
+ * With `buf` NULL from `read_cb`: `size` bytes of it ((size_t)-1: until it says 0), in parts of 16
+ * MiB, of which MINIOCPP_STREAM_INFLIGHT_PARTS (1 to 100, default 4) are in memory and in flight.
+ * Its ETag, without quotes, and the base64 of its CRC-64/NVME go where these are not NULL. The
+ * bytes stored, or an error, after which nothing is. */
 ssize_t miniocpp_put_object(miniocpp_client *client, const char *bucket, const char *object,
                             void *buf, size_t size, miniocpp_read_cb read_cb, void *userdata,
                             char etag[64], char checksum[64]);
 /* The whole object into the `size` bytes at `buf`. The object's bytes, or an error; an object that
- * does not fit is one, names both sizes, and nothing is written past the end of `buf`. */
+ * does not fit is one, names both sizes, and nothing is written past the end of `buf`. With `buf`
+ * NULL to `write_cb`, in order, in pieces as above; an object that is replaced meanwhile is an
+ * error, and `size` is not looked at. */
 ssize_t miniocpp_get_object(miniocpp_client *client, const char *bucket, const char *object,
                             void *buf, size_t size, miniocpp_write_cb write_cb, void *userdata);
 

@@ -272,7 +272,7 @@ S3R_API int s3r_client_healthy_rail_count(struct s3r_client *client);
 /* One line about a rail, cut to `size`; "" when there is no such rail. */
 S3R_API void s3r_client_rail_describe(struct s3r_client *client, int rail, char *out, size_t size);
 /* The gauge: bytes of memory that this client has registered in this process now, for calls under
- * way included. */
+ * way included. NULL: all clients' together, those of miniocpp/c_api.h too. */
 S3R_API uint64_t s3r_registered_bytes(struct s3r_client *client);
 
 /* ---- memory ----

@@ -3,6 +3,7 @@
 #include "client/api.h"
 #include "client/api_config.h"
 #include "client/carry.h"
+#include "rdma/gauge.h"
 #include "rdma/owner.h"
 
 #include <stdlib.h>
@@ -91,6 +92,8 @@ void s3r_client_rail_describe(struct s3r_client *client, int rail, char *out, si
 
 uint64_t s3r_registered_bytes(struct s3r_client *client)
 {
+    if (client == NULL)
+        return gauge_registered_len();
     client_adopt(client->core);
     pthread_mutex_lock(&client->core->lock);
     uint64_t len = client->core->owner != NULL ? owner_registered_len(client->core->owner) : 0;

@@ -2,8 +2,10 @@
 #include "base/handles.h"
 #include "base/hex.h"
 #include "base/limits.h"
+#include "base/num.h"
 #include "base/text.h"
 #include "client/client.h"
+#include "client/stream.h"
 #include "miniocpp/c_api.h"
 #include "miniocpp/fail.h"
 #include "miniocpp/registry.h"
@@ -14,6 +16,7 @@
 #include <string.h>
 
 #define OUT_SIZE 64 /* of etag and checksum */
+#define IN_FLIGHT_VARIABLE "MINIOCPP_STREAM_INFLIGHT_PARTS"
 
 /* ---- clients ---- */
 
@@ -111,39 +114,85 @@ static int pin(miniocpp_client *client, struct diag *diag, struct listed_client 
 
 /* ---- objects ---- */
 
-typedef int carry_fn(struct client *c, const char *bucket, const char *object,
-                     const struct client_memory *memory, struct diag *diag,
-                     struct client_result *result);
+/* A call of any kind: memory, or a function. */
+struct job {
+    const char *bucket, *object;
+    struct client_memory memory; /* ptr NULL: a function */
+    uint64_t len;                /* of an upload by function */
+    miniocpp_read_cb read;
+    miniocpp_write_cb write;
+    void *userdata;
+};
 
-static int put(struct client *c, const char *bucket, const char *object,
-               const struct client_memory *memory, struct diag *diag, struct client_result *result)
+typedef int carry_fn(struct client *c, const struct job *job, const struct stream_options *options,
+                     struct diag *diag, struct client_result *result);
+
+static int64_t read_some(void *arg, void *buf, size_t size)
 {
-    return client_put(c, bucket, object, memory, NULL, diag, result);
+    const struct job *job = arg;
+    return job->read(job->userdata, buf, size);
 }
 
-static int get(struct client *c, const char *bucket, const char *object,
-               const struct client_memory *memory, struct diag *diag, struct client_result *result)
+static int write_all(void *arg, const void *buf, size_t len)
 {
-    return client_get(c, bucket, object, CLIENT_WHOLE, memory, NULL, diag, result);
+    const struct job *job = arg;
+    return job->write(job->userdata, buf, len) == (ssize_t)len ? 0 : -1;
+}
+
+static int put(struct client *c, const struct job *job, const struct stream_options *options,
+               struct diag *diag, struct client_result *result)
+{
+    if (job->memory.ptr != NULL)
+        return stream_put_memory(c, job->bucket, job->object, &job->memory, NULL, diag, result);
+    if (job->read == NULL)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "there is neither a buffer nor a callback");
+    return stream_put(c, job->bucket, job->object, job->len, read_some, (void *)job, options, diag,
+                      result);
+}
+
+static int get(struct client *c, const struct job *job, const struct stream_options *options,
+               struct diag *diag, struct client_result *result)
+{
+    if (job->memory.ptr != NULL)
+        return stream_get_memory(c, job->bucket, job->object, CLIENT_WHOLE, &job->memory, NULL,
+                                 diag, result);
+    if (job->write == NULL)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "there is neither a buffer nor a callback");
+    return stream_get(c, job->bucket, job->object, 0, STREAM_UNKNOWN, write_all, (void *)job,
+                      options, diag, result);
+}
+
+static int read_environment(struct stream_options *ret_options, struct diag *diag)
+{
+    const char *text = getenv(IN_FLIGHT_VARIABLE);
+    uint64_t n = 0;
+    if (text == NULL)
+        return 0;
+    if (!num_parse_dec(text, strlen(text), STREAM_IN_FLIGHT_MAX, &n) || n == 0)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, IN_FLIGHT_VARIABLE "=%.40s: it is 1 to %d",
+                         text, STREAM_IN_FLIGHT_MAX);
+    ret_options->in_flight = (unsigned)n;
+    return 0;
 }
 
 /* `fn` with the client held and the memory registered. */
-static int carry(carry_fn *fn, miniocpp_client *client, const char *bucket, const char *object,
-                 void *buf, size_t size, struct diag *diag, struct client_result *result)
+static int carry(carry_fn *fn, miniocpp_client *client, struct job *job, struct diag *diag,
+                 struct client_result *result)
 {
     struct listed_client *c = NULL;
     struct memory_piece *piece = NULL;
-    struct client_memory memory = {.ptr = buf, .len = size};
-    if (bucket == NULL || object == NULL)
+    struct stream_options options = {0};
+    if (job->bucket == NULL || job->object == NULL)
         return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "there is no name of bucket or object");
-    if (buf == NULL)
-        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "there is no buffer");
-    int e = pin(client, diag, &c);
+    int e = read_environment(&options, diag);
+    if (e == 0)
+        e = pin(client, diag, &c);
     if (e != 0)
         return e;
-    e = memory_use(c, buf, size, diag, &piece, &memory.region);
+    if (job->memory.ptr != NULL)
+        e = memory_use(c, job->memory.ptr, job->memory.len, diag, &piece, &job->memory.region);
     if (e == 0) {
-        e = fn(c->client, bucket, object, &memory, diag, result);
+        e = fn(c->client, job, &options, diag, result);
         memory_release(piece, e == S3R_E_RDMA_UNFENCED);
     }
     handle_unpin(client);
@@ -172,7 +221,13 @@ ssize_t miniocpp_put_object(miniocpp_client *client, const char *bucket, const c
 {
     struct diag diag = {0};
     struct client_result result = {0};
-    int e = carry(put, client, bucket, object, buf, size, &diag, &result);
+    struct job job = {.bucket = bucket,
+                      .object = object,
+                      .memory = {.ptr = buf, .len = size},
+                      .len = size == SIZE_MAX ? STREAM_UNKNOWN : size,
+                      .read = read_cb,
+                      .userdata = userdata};
+    int e = carry(put, client, &job, &diag, &result);
     if (e == 0) {
         print_etag(&result, etag);
         print_checksum(&result, checksum);
@@ -187,7 +242,12 @@ ssize_t miniocpp_get_object(miniocpp_client *client, const char *bucket, const c
 {
     struct diag diag = {0};
     struct client_result result = {0};
-    int e = carry(get, client, bucket, object, buf, size, &diag, &result);
+    struct job job = {.bucket = bucket,
+                      .object = object,
+                      .memory = {.ptr = buf, .len = size},
+                      .write = write_cb,
+                      .userdata = userdata};
+    int e = carry(get, client, &job, &diag, &result);
     ssize_t len = e == 0 ? (ssize_t)result.len : fail_with(&diag, e);
     client_result_fini(&result);
     return len;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "rdma/devices.h"
+#include "rdma/gauge.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -387,7 +388,7 @@ static int register_locked(struct owner *o, void *ptr, size_t len, struct diag *
     struct region **bucket = bucket_of(o, ptr);
     r->next = *bucket;
     *bucket = r;
-    o->registered_len += len;
+    gauge_add(&o->registered_len, len);
     return 0;
 }
 
@@ -428,7 +429,7 @@ static int fence_region(struct owner *o, struct region *r)
 static void unlink_region(struct owner *o, struct region *r)
 {
     *find_region(o, r->ptr) = r->next;
-    o->registered_len -= r->len;
+    gauge_sub(&o->registered_len, r->len);
 }
 
 static int close_region(struct owner *o, struct region *r)
@@ -480,8 +481,7 @@ void owner_close(struct owner *o)
     if (!o)
         return;
     if (is_forked(o)) {
-        /* Regions and rails are the parent's; this copy's windows may still look at nothing of it.
-         */
+        /* regions and rails are the parent's; this copy's windows look at nothing of it */
         free(o);
         return;
     }

@@ -100,3 +100,20 @@ def test_the_published_program_runs_as_it_is(go, module, build_environment, envi
     assert re.search(r"downloaded size=1048576$", out, re.M), out
     stored = s3("GET", "/my-bucket/my-object")
     assert stored.body == bytes(range(256)) * (MIB // 256)
+
+
+@pytest.fixture(scope="module")
+def stream_program(go, module, build_environment):
+    return build(go, module, build_environment, "stream", source_of("stream.go.in"))
+
+
+def test_a_reader_goes_up_as_a_stream(stream_program, environment, rdma_server, bucket):
+    size = 40 * MIB + 5
+    with moved(rdma_server, puts=3, put_bytes=size, gets=1, get_bytes=size):
+        run([stream_program, "whole"], {**environment, "BUCKET": bucket})
+
+
+def test_a_reader_that_fails_leaves_nothing_and_says_why(stream_program, environment, s3, bucket):
+    run([stream_program, "broken"], {**environment, "BUCKET": bucket})
+    assert s3("HEAD", f"/{bucket}/broken").status == 404
+    assert b"<UploadId>" not in s3("GET", f"/{bucket}?uploads=").body
