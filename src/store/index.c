@@ -12,6 +12,13 @@
 #include <string.h>
 
 #define CACHE_BYTES_DEFAULT (UINT64_C(64) << 20)
+/* What was put of late is kept in memory until it fills a table. Small, so that the server's size
+ * does not creep up by what RocksDB would keep (64 MiB), and so that a start has little to replay.
+ * In steps that the allocator maps by themselves (tools/s3rdmad.c) and gives back when freed. */
+#define TABLE_IN_MEMORY_BYTES ((size_t)1 << 20)
+#define TABLES_IN_MEMORY_MAX 4 /* the others are being written out: commits go on meanwhile */
+/* Of the size of what is merged into it at once, else each merge rewrites far more than it adds. */
+#define LEVEL_1_BYTES (UINT64_C(16) << 20)
 #define READ_TIER_CACHE 1 /* rocksdb::kBlockCacheTier */
 /* rocksdb::FATAL_LEVEL. Its own log is a file on the same disk: after a write of it has failed the
  * next line is an assertion that ends the process. What matters comes back as errors anyway. */
@@ -75,6 +82,10 @@ static void set_options(struct index *idx, uint64_t cache_bytes)
     rocksdb_options_set_compression(o, rocksdb_no_compression);
     rocksdb_options_set_wal_recovery_mode(o, RECOVER_TO_TEAR);
     rocksdb_options_set_max_open_files(o, 512);
+    rocksdb_options_set_write_buffer_size(o, TABLE_IN_MEMORY_BYTES);
+    rocksdb_options_set_arena_block_size(o, TABLE_IN_MEMORY_BYTES / 4);
+    rocksdb_options_set_max_write_buffer_number(o, TABLES_IN_MEMORY_MAX);
+    rocksdb_options_set_max_bytes_for_level_base(o, LEVEL_1_BYTES);
     rocksdb_options_set_info_log_level(o, LOG_LEVEL_FATAL);
     rocksdb_options_set_keep_log_file_num(o, 4);
     rocksdb_options_set_max_log_file_size(o, 1 << 20);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The driver's longest wait: after it, it looks whether windows are still out. */
@@ -22,10 +23,20 @@
  * learns at once that the key is gone, rather than at its deadline. */
 #define DRIVE_ON_NS (10 * NS_PER_S)
 
-/* There is one endpoint for all windows. A fence closes it, with its whole domain, and opens
- * another at the same address and port with the other windows' keys, so that tokens that are out
- * stay good; what was in flight ends in an error that the server may retry. The domain goes too
- * because libfabric 1.17 leaves half-made connections in it that point to the closed endpoint. */
+/* How long a fence lets libfabric take to notice that its connections are gone, before it takes the
+ * endpoint away instead. */
+#define CUT_NS (20 * NS_PER_MS)
+#define CUT_PAUSE_NS (50 * 1000)
+/* Fences between two that renew the domain: libfabric 1.17 never forgets who was connected. */
+#define CUTS_MAX 256
+
+/* There is one endpoint for all windows. A fence ends all its connections, and with them whatever
+ * is half-way on one. Where that cannot be seen to have worked, it closes the endpoint, with its
+ * whole domain, and opens another at the same address and port with the other windows' keys. Either
+ * way tokens that are out stay good, and what was in flight ends in an error that the server may
+ * retry. Endpoints are not closed at each fence because libfabric 1.17 leaks with each that is
+ * opened; the domain goes with the endpoint because it leaves half-made connections in there that
+ * point to the closed one. */
 struct ofi_owner {
     /* fixed after open */
     const struct ofi_lib *lib;
@@ -42,6 +53,7 @@ struct ofi_owner {
     size_t name_len;
     bool is_fencing;
     uint64_t fence_count; /* windows that are withdrawn at the same time share a fence */
+    unsigned cut_count;   /* since the domain was opened */
     struct ofi_window *windows;
     size_t windows_out;
     int64_t last_window_ns; /* when the last one was withdrawn */
@@ -167,14 +179,20 @@ static int open_endpoint(struct ofi_owner *o, struct diag *diag)
     return 0;
 }
 
+static struct sockaddr_storage listener(const struct ofi_owner *o)
+{
+    struct sockaddr_storage at = {0};
+    memcpy(&at, o->name, min_u64(o->name_len, sizeof(at)));
+    return at;
+}
+
 /* Nobody drives. Windows' regions are closed. */
 static void close_endpoint(struct ofi_owner *o)
 {
     struct strays strays = {0};
-    struct sockaddr_storage at = {0};
     if (o->has_endpoint && o->device.is_ip) {
-        memcpy(&at, o->name, min_u64(o->name_len, sizeof(at)));
-        strays_cut(&at, &strays);
+        struct sockaddr_storage at = listener(o);
+        (void)strays_cut(&at, STRAYS_ALL, &strays);
     }
     o->has_endpoint = false;
     ofi_endpoint_close(&o->endpoint);
@@ -339,18 +357,44 @@ static void window_settle(void *owner, void *window)
     ((struct ofi_window *)window)->is_settled = true;
 }
 
-/* With the lock. When it returns, no byte arrives or leaves that was asked for before. */
-static void fence(struct ofi_owner *o)
+/* With the lock, nobody drives. Ends all connections at their sockets, which needs neither peer nor
+ * network, and has libfabric close them: what it was receiving or sending goes with them. Whoever
+ * connects meanwhile finds no region of the window. Only of `net` (`tcp` from 1.18) is it known
+ * that its sockets are the whole. False: not seen to have worked. */
+static bool cut(struct ofi_owner *o)
 {
-    o->is_fencing = true;
-    stop_driving(o);
+    struct sockaddr_storage at = listener(o);
+    if (!o->has_endpoint || !ofi_wire_is_same(o->device.named, "tcp") ||
+        ofi_address_is_wildcard(&at) || o->cut_count >= CUTS_MAX)
+        return false;
+    struct strays strays;
+    bool is_done = strays_cut(&at, STRAYS_CONNECTIONS, &strays), is_gone = false;
+    int64_t until_ns = clock_mono_ns() + CUT_NS;
+    while (is_done && !(is_gone = strays_are_gone(&strays)) && clock_mono_ns() < until_ns) {
+        struct fi_cq_entry entry;
+        long n = fi_cq_read(o->endpoint.cq, &entry, 1);
+        if (n == -FI_EAVAIL) {
+            struct fi_cq_err_entry err = {0};
+            (void)fi_cq_readerr(o->endpoint.cq, &err, 0);
+        }
+        if (!strays_are_gone(&strays))
+            nanosleep(&(struct timespec){.tv_nsec = CUT_PAUSE_NS}, NULL);
+    }
+    strays_forget(&strays);
+    o->cut_count++;
+    return is_done && is_gone;
+}
+
+/* With the lock, nobody drives. Another endpoint in another domain, in which all windows are. */
+static void renew(struct ofi_owner *o)
+{
     for (struct ofi_window *w = o->windows; w; w = w->next) {
         if (w->mr)
             (void)fi_close(&w->mr->fid);
         w->mr = NULL;
     }
     close_endpoint(o);
-    o->fence_count++;
+    o->cut_count = 0;
     struct diag why = {0};
     /* A failure here is that of the windows that are out, and the next one tries again. */
     bool is_open = open_endpoint(o, &why) == 0;
@@ -360,6 +404,16 @@ static void fence(struct ofi_owner *o)
             w->mr = NULL;
     if (why.text[0])
         log_warn("ofi:%s: after a fence: %s", o->device.named, why.text);
+}
+
+/* With the lock. When it returns, no byte arrives or leaves that was asked for before. */
+static void fence(struct ofi_owner *o)
+{
+    o->is_fencing = true;
+    stop_driving(o);
+    if (!cut(o))
+        renew(o);
+    o->fence_count++;
     o->is_fencing = false;
     pthread_cond_broadcast(&o->changed);
 }

@@ -11,20 +11,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void add(struct strays *s, int fd, ino_t inode)
+static bool add(struct strays *s, int fd, ino_t inode)
 {
     if (s->count == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 16;
         struct stray *list = realloc(s->list, cap * sizeof(*list));
         if (!list)
-            return;
+            return false;
         s->list = list;
         s->cap = cap;
     }
     s->list[s->count++] = (struct stray){.fd = fd, .inode = inode};
+    return true;
 }
 
-static void look_at(int fd, const struct sockaddr_storage *listener, struct strays *s)
+static bool is_listening(int fd)
+{
+    int is = 0;
+    socklen_t len = sizeof(is);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &len) == 0 && is;
+}
+
+/* False when there is no memory to remember it. */
+static bool look_at(int fd, const struct sockaddr_storage *listener, enum strays_of of,
+                    struct strays *s, bool *ret_listener)
 {
     struct stat st;
     struct sockaddr_storage at = {0};
@@ -33,35 +43,59 @@ static void look_at(int fd, const struct sockaddr_storage *listener, struct stra
         getsockname(fd, (struct sockaddr *)&at, &len) != 0 || ofi_address_len(&at) == 0 ||
         !ofi_address_is_same_ip(&at, listener) ||
         ofi_address_port(&at) != ofi_address_port(listener))
-        return;
+        return true;
+    if (is_listening(fd)) {
+        *ret_listener = true;
+        if (of == STRAYS_CONNECTIONS)
+            return true;
+    }
     (void)shutdown(fd, SHUT_RDWR);
-    add(s, fd, st.st_ino);
+    return add(s, fd, st.st_ino);
 }
 
-void strays_cut(const struct sockaddr_storage *listener, struct strays *ret_strays)
+bool strays_cut(const struct sockaddr_storage *listener, enum strays_of of,
+                struct strays *ret_strays)
 {
+    bool is_all = true, has_listener = false;
     *ret_strays = (struct strays){0};
     if (ofi_address_port(listener) == 0)
-        return;
+        return false;
     DIR *dir = opendir("/proc/self/fd");
     const struct dirent *entry;
     while (dir && (entry = readdir(dir)) != NULL) {
         uint64_t fd;
         if (num_parse_dec(entry->d_name, strlen(entry->d_name), INT_MAX, &fd))
-            look_at((int)fd, listener, ret_strays);
+            is_all &= look_at((int)fd, listener, of, ret_strays, &has_listener);
     }
     if (dir)
         closedir(dir);
+    return is_all && has_listener;
+}
+
+static bool is_open(const struct stray *stray)
+{
+    struct stat st;
+    return fstat(stray->fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == stray->inode;
+}
+
+bool strays_are_gone(const struct strays *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (is_open(&s->list[i]))
+            return false;
+    return true;
+}
+
+void strays_forget(struct strays *s)
+{
+    free(s->list);
+    *s = (struct strays){0};
 }
 
 void strays_close(struct strays *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        struct stat st;
-        const struct stray *stray = &s->list[i];
-        if (fstat(stray->fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == stray->inode)
-            close(stray->fd);
-    }
-    free(s->list);
-    *s = (struct strays){0};
+    for (size_t i = 0; i < s->count; i++)
+        if (is_open(&s->list[i]))
+            close(s->list[i].fd);
+    strays_forget(s);
 }

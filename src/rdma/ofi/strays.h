@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* strays.h - the sockets at an endpoint's address, where closing them is not enough.
- * Does:     shuts down a listener and what it accepted, for a forked child too that has a copy of
- *           them (it would keep the port and go on accepting); closes what libfabric forgets:
- *           `net` of 1.17 leaves open, when it closes an endpoint, whoever has connected and not
- *           yet introduced itself.
+ * Does:     shuts down a listener and what it accepted, or only the latter, for a forked child too
+ *           that has a copy of them (it would keep the port and go on accepting); closes what
+ *           libfabric forgets: `net` of 1.17 leaves open, when it closes an endpoint, whoever has
+ *           connected and not yet introduced itself.
  * Not here: anything about a socket that libfabric did close: numbers are taken anew at once, so a
  *           socket is known by its inode.
  * Units:    none.
@@ -15,6 +15,7 @@
 #ifndef S3R_RDMA_OFI_STRAYS_H
 #define S3R_RDMA_OFI_STRAYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -29,9 +30,20 @@ struct strays {
     size_t count, cap;
 };
 
-/* Finds and shuts down. Call it while the listener is open and nobody drives it. */
-void strays_cut(const struct sockaddr_storage *listener, struct strays *ret_strays);
-/* Call it after the endpoint was closed. Leaves the list empty. */
+enum strays_of {
+    STRAYS_ALL,
+    STRAYS_CONNECTIONS, /* all but the listener */
+};
+
+/* Finds and shuts down. Call it while the listener is open and nobody drives it. False: it could
+ * not see all of them (the listener was not among what it saw, or memory was short). */
+bool strays_cut(const struct sockaddr_storage *listener, enum strays_of of,
+                struct strays *ret_strays);
+/* Whether whoever they belong to has closed all of them. */
+bool strays_are_gone(const struct strays *s);
+/* Leaves the list empty. */
+void strays_forget(struct strays *s);
+/* The same, and closes what is still open. Call it after the endpoint was closed. */
 void strays_close(struct strays *s);
 
 #endif
