@@ -67,13 +67,14 @@ struct cli_range {
 struct cli_options {
     const char *endpoint, *region, *profile, *ca, *proxy, *device;
     const char *content_type, *method;
+    const char *sizes, *processes; /* lists */
     const char *metadata[METADATA_MAX];
     size_t metadata_count;
     bool is_rdma_required, is_rdma_off, is_json, is_quiet, is_headers, is_unverified, is_recursive;
     bool is_delete, is_dry_run, is_checksum, is_resume_off;
     uint64_t part_len; /* 0: the default */
     uint64_t parallel; /* 0: the default */
-    uint64_t timeout_ms, connect_timeout_ms, expires_s;
+    uint64_t timeout_ms, connect_timeout_ms, expires_s, seconds_ms;
     struct cli_range range;
     bool is_help, is_version;
     const char *args[ARGS_MAX];
@@ -97,6 +98,8 @@ int options_check(const struct cli_options *o, unsigned command_bit, const char 
 /* EXIT_USAGE for a variable S3RDMA_* that nobody knows. */
 int environment_check(char **env);
 void options_print(void);
+/* Bytes, or with KiB, MiB, GiB. */
+bool size_parse(const char *text, size_t len, uint64_t *ret) MUST_CHECK;
 
 /* EXIT_OK with a client from options, environment and files. */
 int cli_connect(struct cli *cli);
@@ -131,5 +134,6 @@ int cmd_devices(struct cli *cli);
 int cmd_token(struct cli *cli);
 int cmd_cp(struct cli *cli);
 int cmd_mirror(struct cli *cli);
+int cmd_bench(struct cli *cli);
 
 #endif

@@ -37,8 +37,9 @@ static const struct option options[] = {
     {"proxy", OPTION_TEXT, CMD_SERVER, AT(proxy), "URL",
      "a proxy for HTTP; without this there is none"},
     {"connect-timeout", OPTION_SECONDS, CMD_SERVER, AT(connect_timeout_ms), "S", "(5)"},
-    {"timeout", OPTION_SECONDS, CMD_MOVE, AT(timeout_ms), "S", "for one piece by RDMA (10)"},
-    {"device", OPTION_TEXT, CMD_MOVE | CMD_DEVICES, AT(device), "LIST",
+    {"timeout", OPTION_SECONDS, CMD_MOVE | CMD_BENCH | CMD_DOCTOR, AT(timeout_ms), "S",
+     "for one piece by RDMA (10)"},
+    {"device", OPTION_TEXT, CMD_MOVE | CMD_DEVICES | CMD_BENCH | CMD_DOCTOR, AT(device), "LIST",
      "RDMA devices: cma, ofi:tcp, ofi:tcp@ADDRESS, ..., or off"},
     {"require-rdma", OPTION_SWITCH, CMD_MOVE, AT(is_rdma_required), NULL,
      "fail (exit code 3) instead of falling back to HTTP"},
@@ -51,6 +52,10 @@ static const struct option options[] = {
     {"dry-run", OPTION_SWITCH, CMD_MIRROR, AT(is_dry_run), NULL, "only say what would be done"},
     {"checksum", OPTION_SWITCH, CMD_MIRROR, AT(is_checksum), NULL,
      "compare bytes also where length and time are the same"},
+    {"sizes", OPTION_TEXT, CMD_BENCH, AT(sizes), "LIST",
+     "of objects (4KiB,64KiB,1MiB,16MiB,256MiB)"},
+    {"processes", OPTION_TEXT, CMD_BENCH, AT(processes), "LIST", "how many at a time (1,2,4,8)"},
+    {"seconds", OPTION_SECONDS, CMD_BENCH, AT(seconds_ms), "S", "of one measurement (1)"},
     {"no-resume", OPTION_SWITCH, CMD_TREES, AT(is_resume_off), NULL,
      "start anew, and leave nothing to go on from"},
     {"range", OPTION_RANGE, CMD_GET | CMD_CAT, AT(range), "A-B", "bytes A to B, or A-, or -LAST"},
@@ -101,16 +106,19 @@ static int bad_value(const struct option *o, const char *value, const char *allo
                        log_escape(value, strlen(value), shown, sizeof(shown)), allowed);
 }
 
-static bool parse_size(const char *text, uint64_t *ret)
+bool size_parse(const char *text, size_t len, uint64_t *ret)
 {
     static const struct {
         const char *unit;
         uint64_t factor;
     } units[] = {{"", 1}, {"KiB", KIB}, {"MiB", MIB}, {"GiB", GIB}};
-    size_t digits = strspn(text, "0123456789");
+    size_t digits = 0;
     uint64_t n;
+    while (digits < len && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
     for (size_t i = 0; i < ARRAY_LEN(units); i++)
-        if (strcmp(text + digits, units[i].unit) == 0 &&
+        if (strlen(units[i].unit) == len - digits &&
+            memcmp(text + digits, units[i].unit, len - digits) == 0 &&
             num_parse_dec(text, digits, UINT64_MAX / GIB, &n)) {
             *ret = n * units[i].factor;
             return true;
@@ -188,7 +196,7 @@ static int set(const struct option *option, struct cli_options *o, const char *v
     case OPTION_SECONDS:
         return set_seconds(option, o, value);
     case OPTION_SIZE:
-        if (!parse_size(value, place) || o->part_len < LIMIT_PART_LEN_MIN ||
+        if (!size_parse(value, strlen(value), place) || o->part_len < LIMIT_PART_LEN_MIN ||
             o->part_len > PART_LEN_MAX)
             return bad_value(option, value, "5MiB to 1GiB, as bytes or with KiB, MiB, GiB");
         return EXIT_OK;

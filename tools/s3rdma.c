@@ -34,6 +34,7 @@ static const struct command {
     {"rm", CMD_RM, 1, ARGS_MAX - 1, cmd_rm, "ADDRESS...", "remove objects"},
     {"stat", CMD_STAT, 1, 1, cmd_stat, "ADDRESS", "what is known of an object"},
     {"presign", CMD_PRESIGN, 1, 1, cmd_presign, "ADDRESS", "a link that works without credentials"},
+    {"bench", CMD_BENCH, 1, 1, cmd_bench, "s3://BUCKET", "RDMA against HTTP, with this server"},
     {"devices", CMD_DEVICES, 0, 0, cmd_devices, "", "RDMA devices: which work, and why others not"},
     {"token", CMD_TOKEN, 1, 1, cmd_token, "TOKEN", "an x-amz-rdma-token, field by field"},
 };
