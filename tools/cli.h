@@ -86,6 +86,7 @@ struct cli {
     const char *command;
     struct client *client; /* NULL until cli_connect() */
     char *endpoint;        /* likewise */
+    bool is_nowhere;       /* nobody named an endpoint */
     bool is_stdout_taken;  /* by an object's bytes: results go to standard error */
 };
 
@@ -103,6 +104,8 @@ bool size_parse(const char *text, size_t len, uint64_t *ret) MUST_CHECK;
 
 /* EXIT_OK with a client from options, environment and files. */
 int cli_connect(struct cli *cli);
+/* The same, saying nothing. */
+int cli_try_connect(struct cli *cli, struct diag *diag) MUST_CHECK;
 /* Says what went wrong, on standard error (with --json an object on standard output), and returns
  * the exit code for it. `about` may be NULL. */
 int cli_fail(const struct cli *cli, const char *about, int error, const struct diag *diag);
@@ -135,5 +138,6 @@ int cmd_token(struct cli *cli);
 int cmd_cp(struct cli *cli);
 int cmd_mirror(struct cli *cli);
 int cmd_bench(struct cli *cli);
+int cmd_doctor(struct cli *cli);
 
 #endif

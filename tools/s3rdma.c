@@ -35,6 +35,8 @@ static const struct command {
     {"stat", CMD_STAT, 1, 1, cmd_stat, "ADDRESS", "what is known of an object"},
     {"presign", CMD_PRESIGN, 1, 1, cmd_presign, "ADDRESS", "a link that works without credentials"},
     {"bench", CMD_BENCH, 1, 1, cmd_bench, "s3://BUCKET", "RDMA against HTTP, with this server"},
+    {"doctor", CMD_DOCTOR, 0, 1, cmd_doctor, "[s3://BUCKET]",
+     "what to check before asking for help"},
     {"devices", CMD_DEVICES, 0, 0, cmd_devices, "", "RDMA devices: which work, and why others not"},
     {"token", CMD_TOKEN, 1, 1, cmd_token, "TOKEN", "an x-amz-rdma-token, field by field"},
 };
@@ -151,13 +153,13 @@ static void settings_finip(struct settings *s)
     settings_fini(s);
 }
 
-int cli_connect(struct cli *cli)
+int cli_try_connect(struct cli *cli, struct diag *diag)
 {
     const struct cli_options *o = &cli->o;
-    struct diag diag = {0};
     CLEANUP(settings_finip) struct settings s = {0};
-    if (settings_load(o->profile, &diag, &s) != 0)
-        return usage_error("%s", diag_text(&diag, S3R_E_INVALID_ARGUMENT));
+    int e = settings_load(o->profile, diag, &s);
+    if (e != 0)
+        return e;
     const char *device = o->device != NULL ? o->device : getenv("S3RDMA_DEVICE");
     const struct client_config config = {
         .endpoint = o->endpoint != NULL ? o->endpoint : s.endpoint,
@@ -173,14 +175,25 @@ int cli_connect(struct cli *cli)
         .patience_ms = (int64_t)o->timeout_ms,
         .is_cancelled = is_cancelled,
     };
-    if (config.endpoint == NULL)
-        return usage_error("no endpoint: --endpoint, AWS_ENDPOINT_URL or endpoint_url in "
-                           "~/.aws/config says http[s]://HOST[:PORT]");
-    if (config.access_key == NULL)
-        return usage_error("no credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
-                           "profile in ~/.aws/credentials");
+    cli->is_nowhere = config.endpoint == NULL;
+    if (cli->is_nowhere)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT,
+                         "no endpoint: --endpoint, AWS_ENDPOINT_URL or endpoint_url in "
+                         "~/.aws/config says http[s]://HOST[:PORT]");
     cli->endpoint = strdup(config.endpoint);
-    int e = cli->endpoint != NULL ? client_create(&config, &diag, &cli->client) : S3R_E_NOMEM;
+    if (cli->endpoint == NULL)
+        return S3R_E_NOMEM;
+    if (config.access_key == NULL)
+        return diag_fail(diag, S3R_E_INVALID_ARGUMENT,
+                         "no credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
+                         "profile in ~/.aws/credentials");
+    return client_create(&config, diag, &cli->client);
+}
+
+int cli_connect(struct cli *cli)
+{
+    struct diag diag = {0};
+    int e = cli_try_connect(cli, &diag);
     return e == 0 ? EXIT_OK : usage_error("%s", diag_text(&diag, e));
 }
 
@@ -206,7 +219,7 @@ static int run(struct cli *cli)
     if (code == EXIT_OK)
         code = environment_check(environ);
     cli->command = command->name;
-    if (code == EXIT_OK && (command->bit & CMD_SERVER) != 0)
+    if (code == EXIT_OK && (command->bit & CMD_SERVER & ~CMD_DOCTOR) != 0)
         code = cli_connect(cli);
     if (code == EXIT_OK)
         code = command->run(cli);

@@ -17,7 +17,7 @@ class Relay:
     def __init__(self, address):
         self.address = address
         self.pattern, self.left = None, 0
-        self.strip = None  # a pattern that is taken out of what the server says
+        self.strip, self.put = None, b""  # a pattern in what the server says, and what replaces it
         self.held = threading.Event()
         self._open = threading.Event()
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class Relay:
     def _answers(self, server, client):
         try:
             while data := server.recv(1 << 20):
-                client.sendall(re.sub(self.strip, b"", data) if self.strip else data)
+                client.sendall(re.sub(self.strip, self.put, data) if self.strip else data)
             client.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
