@@ -65,7 +65,7 @@ FAULTS = [
     ("no RDMA for the transfer", ["--device", "mlx5_3"], {}, "transfer", "not by RDMA"),
     ("nobody listens", [], {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "server", "running"),
     ("a wrong secret", [], {"AWS_SECRET_ACCESS_KEY": "wrong"}, "server", "credentials"),
-    ("no credentials", [], {"AWS_ACCESS_KEY_ID": ""}, "server", "credentials"),
+    ("no credentials", [], {"AWS_ACCESS_KEY_ID": ""}, "server", "AWS_ACCESS_KEY_ID"),
     ("no such bucket", ["s3://no-such-bucket-doctor"], {}, "transfer", "NoSuchBucket"),
 ]
 

@@ -19,15 +19,15 @@
  *    that connection, nothing is touched, the writer gets ECANCELED. Each transfer has a connection
  *    and a domain to itself while it runs, so that a bad one costs nobody else.
  *  - Closing a region does not stop a message that is already being received into it, nor a read
- *    that is being sent out of it. The end of its connection does, or of the endpoint. So a withdraw
- *    closes the region and then shuts down every connection's socket and sees to it that libfabric
- *    closes them; where that cannot be seen (and on other wires than `net`) it closes the endpoint
- *    and opens another at the same address and port with the same other windows. Either way their
- *    tokens stay good. Not after window_settle(): nothing is half-way then.
+ *    that is being sent out of it. The end of its connection does, or of the endpoint. So a
+ *    withdraw closes the region and then shuts down every connection's socket and sees to it that
+ *    libfabric closes them; where that cannot be seen (and on other wires than `net`) it closes the
+ *    endpoint and opens another at the same address and port with the same other windows. Either
+ *    way their tokens stay good. Not after window_settle(): nothing is half-way then.
  *  - An endpoint that closes under a half-made connection leaves a pointer to itself in its domain:
  *    the whole domain goes with it.
- *  - Each endpoint that is opened leaks an fi_info (0.8 KB), each connection that is accepted another,
- *    and what is allocated between them keeps the heap from shrinking (5 KB for each endpoint).
+ *  - Each endpoint that is opened leaks an fi_info (0.8 KB), each connection that is accepted
+ *    another, and what is allocated between them keeps the heap from shrinking (5 KB for each).
  *  - A request to connect may be lost, and a port that refuses is dialled for ever in silence: the
  *    mover dials anew, and looks by itself whether anybody listens.
  *  - An answer to a read that is shorter than asked for counts as whole: the mover clears the
