@@ -12,6 +12,7 @@
 #define S3R_CLIENT_API_H
 
 #include "client/client.h"
+#include "client/stream.h"
 #include "s3r/client.h"
 
 #include <pthread.h>
@@ -120,6 +121,9 @@ int frame_need(struct frame *f, bool is_there, const char *what) MUST_CHECK;
 bool api_may_retry(int error, int status);
 /* Longer each time; the first is 0. */
 int64_t api_next_pause_ms(int64_t pause_ms);
+
+/* Of streams and of memory that is split; `f` outlives it. */
+struct stream_options api_stream_options(const struct frame *f, const struct s3r_options *options);
 
 /* Memory of a transfer: what is NULL and empty becomes a place of no bytes. */
 struct client_memory api_memory(struct s3r_client *client, const void *ptr, size_t len);

@@ -2,6 +2,7 @@
 #include "base/limits.h"
 #include "client/api.h"
 #include "client/object.h"
+#include "client/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +29,12 @@ int s3r_put(struct s3r_client *client, const char *bucket, const char *key, cons
     if (e != 0)
         return frame_return(&f, e);
     const struct client_memory m = api_memory(client, ptr, len);
-    if (f.options.if_none_match != NULL)
+    const struct stream_options how = api_stream_options(&f, options);
+    /* of pieces each is tried again by itself */
+    if (f.options.if_none_match != NULL || len > stream_whole_max(&how))
         f.retries_left = 0;
     do
-        e = client_put(client->core, bucket, key, &m, &f.options, f.diag, f.core);
+        e = stream_put_memory(client->core, bucket, key, &m, &how, f.diag, f.core);
     while (frame_again(&f, e));
     return frame_return(&f, e);
 }
@@ -45,8 +48,11 @@ static int get(struct s3r_client *client, const char *bucket, const char *key, u
     if (e != 0)
         return frame_return(&f, e);
     const struct client_memory m = api_memory(client, ptr, len);
+    const struct stream_options how = api_stream_options(&f, options);
+    if (len > stream_whole_max(&how))
+        f.retries_left = 0;
     do
-        e = client_get(client->core, bucket, key, off, &m, &f.options, f.diag, f.core);
+        e = stream_get_memory(client->core, bucket, key, off, &m, &how, f.diag, f.core);
     while (frame_again(&f, e));
     return frame_return(&f, e);
 }

@@ -86,8 +86,6 @@ int pieces_fail(struct pieces *all, int error, const struct diag *diag);
 /* What carried them into the result of the whole; of an error the words too. */
 void pieces_report(struct pieces *all, struct diag *diag, struct client_result *result);
 
-/* Memory of more bytes is split: what one window holds, or a piece where its length was wished. */
-uint64_t stream_whole_max(const struct stream_options *wish);
 /* In flight and piece length for an object of `len` bytes (STREAM_UNKNOWN): as wished, within what
  * is possible. */
 int pieces_plan(const struct stream_options *wish, uint64_t piece_len, uint64_t piece_len_min,

@@ -50,6 +50,7 @@ int stream_get(struct client *c, const char *bucket, const char *key, uint64_t o
 
 /* client_put() and client_get() for memory of any size: more than one window can hold, or than a
  * piece_len that was given, is split. */
+uint64_t stream_whole_max(const struct stream_options *options);
 int stream_put_memory(struct client *c, const char *bucket, const char *key,
                       const struct client_memory *memory, const struct stream_options *options,
                       struct diag *diag, struct client_result *result) MUST_CHECK;

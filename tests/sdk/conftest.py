@@ -85,6 +85,15 @@ def run(command, env, seconds=600, **options):
     return done.stdout
 
 
+def compile_c(tmp_path_factory, name):
+    """The program made of tests/sdk/c/NAME.c over our public headers and libminiocpp.so."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "c", name + ".c")
+    path = str(tmp_path_factory.mktemp("c") / name)
+    run(["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{daemon.TOP}/include",
+         "-o", path, source, f"-L{client_build()}", "-lminiocpp"], os.environ)
+    return path
+
+
 @contextlib.contextmanager
 def moved(server, gets=0, get_bytes=0, puts=0, put_bytes=0):
     """The block moves exactly that much by RDMA, as the server counts it."""

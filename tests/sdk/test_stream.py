@@ -9,19 +9,15 @@ import re
 import pytest
 
 import daemon
-from conftest import client_build, moved, run
+from conftest import compile_c, moved, run
 
 MIB = 1 << 20
 PIECE = 16 * MIB
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "c", "stream.c")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("c") / "stream")
-    run(["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{daemon.TOP}/include",
-         "-o", path, SOURCE, f"-L{client_build()}", "-lminiocpp"], os.environ)
-    return path
+    return compile_c(tmp_path_factory, "stream")
 
 
 @pytest.fixture
@@ -112,6 +108,33 @@ def test_parts_in_flight_are_what_is_pinned(stream, value):
     said = stream("sized", 24 * PIECE, MINIOCPP_STREAM_INFLIGHT_PARTS=value)
     assert said["wrong"] == 0
     assert said["gauge_max"] <= int(value) * PIECE, said
+
+
+@pytest.fixture
+def split(tmp_path_factory, environment, bucket):
+    program = compile_c(tmp_path_factory, "split")
+    return lambda mode, size: json.loads(run([program, bucket, mode, str(size)], environment,
+                                             seconds=1800))
+
+
+def test_memory_larger_than_a_piece_is_split_and_put_together(split, rdma_server):
+    size = 23 * MIB + 3
+    with moved(rdma_server, puts=5, put_bytes=size, gets=10, get_bytes=2 * size - 7):
+        said = split("pieces", size)
+    assert said["etag"].endswith("-5"), said
+    assert str(size) in said["too_small"] and str(size - 1) in said["too_small"], said
+
+
+if daemon.SCALE >= 1:  # it needs 4 GiB of memory and as much on the disk
+    def test_memory_larger_than_a_window_is_split_and_put_together(split, rdma_server):
+        size = (4 << 30) + 5
+        with moved(rdma_server, puts=17, put_bytes=size, gets=17, get_bytes=size):
+            assert split("large", size)["etag"].endswith("-17")
+
+
+def test_a_stream_that_is_cancelled_leaves_nothing(split, s3, bucket):
+    split("cancel", 12 * PIECE)
+    nothing_is_left(s3, bucket)
 
 
 def test_without_a_device_it_goes_by_http(program, environment, bucket, rdma_server):

@@ -2,6 +2,8 @@
 /* Objects that are functions of the offset, through the callbacks of miniocpp/c_api.h:
  *     stream BUCKET MODE BYTES
  * The endpoint and keys come from the environment. Prints what was returned and what it took. */
+#include "content.h"
+
 #include <miniocpp/c_api.h>
 #include <s3r/client.h>
 #include <stdint.h>
@@ -26,50 +28,6 @@ static void fail(const char *what)
     const char *why = miniocpp_last_error();
     fprintf(stderr, "%s: %s\n", what, why ? why : "no error was kept");
     exit(1);
-}
-
-/* The 8 bytes at 8 * i. */
-static uint64_t word(uint64_t i)
-{
-    uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    return x ^ (x >> 27);
-}
-
-static unsigned char byte_at(uint64_t off)
-{
-    uint64_t w = word(off / 8);
-    return ((unsigned char *)&w)[off % 8];
-}
-
-static void fill(char *buf, uint64_t off, size_t len)
-{
-    size_t i = 0;
-    for (; i < len && (off + i) % 8 != 0; i++)
-        buf[i] = (char)byte_at(off + i);
-    for (; i + 8 <= len; i += 8) {
-        uint64_t w = word((off + i) / 8);
-        memcpy(buf + i, &w, 8);
-    }
-    for (; i < len; i++)
-        buf[i] = (char)byte_at(off + i);
-}
-
-static int is_right(const char *buf, uint64_t off, size_t len)
-{
-    for (size_t i = 0; i < len;) {
-        if ((off + i) % 8 == 0 && len - i >= 8) {
-            uint64_t w = word((off + i) / 8);
-            if (memcmp(buf + i, &w, 8) != 0)
-                return 0;
-            i += 8;
-        } else {
-            if ((unsigned char)buf[i] != byte_at(off + i))
-                return 0;
-            i++;
-        }
-    }
-    return 1;
 }
 
 static void note_gauge(void)
@@ -116,16 +74,6 @@ static ssize_t take(void *arg, const char *buf, size_t size)
         replace();
     job.off += size;
     return (ssize_t)size;
-}
-
-static uint64_t number(const char *text)
-{
-    uint64_t n = 0;
-    while (*text == ' ' || *text == '\t')
-        text++;
-    while (*text >= '0' && *text <= '9')
-        n = 10 * n + (uint64_t)(*text++ - '0');
-    return n;
 }
 
 /* kB of a line of /proc/self/status */
