@@ -2,6 +2,7 @@
 """The Python package: minio's client with memory by RDMA, in this process and in others."""
 import array
 import ctypes
+import ctypes.util
 import hashlib
 import inspect
 import io
@@ -9,6 +10,7 @@ import logging
 import mmap
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -68,11 +70,8 @@ print(f"bytes_transferred={{n}}")
 
 @pytest.fixture(scope="module", params=["cma", "ofi:tcp"])
 def device(request):
-    if request.param.startswith("ofi:"):
-        try:
-            ctypes.CDLL("libfabric.so.1")
-        except OSError as e:
-            pytest.skip(f"no libfabric here: {e}")
+    if request.param.startswith("ofi:") and not ctypes.util.find_library("fabric"):
+        pytest.skip("no libfabric here")
     return request.param
 
 
@@ -200,6 +199,18 @@ def test_the_program_runs_with_older_releases(older, rdma_server, bucket, enviro
     said = run_python("import minio; print(minio.__file__)", environment)
     assert said.startswith(str(older)), said
     check_program([sys.executable, "-m", "s3rdma", str(path)], rdma_server, bucket, environment, s3)
+
+
+def test_the_readmes_first_transfer(rdma_server, environment):
+    with open(os.path.join(PACKAGE, "README.md"), encoding="utf-8") as f:
+        text = f.read().partition("```python\n")[2].partition("```")[0]
+    for theirs, mine in (("127.0.0.1:9000", host_port(rdma_server)), ('"me"', repr(daemon.USER)),
+                         ('"a-long-secret"', repr(daemon.SECRET))):
+        assert theirs in text
+        text = text.replace(theirs, mine)
+    with moved(rdma_server, puts=1, put_bytes=MIB, gets=1, get_bytes=MIB):
+        out = run_python(text, environment).split()
+    assert out[1:] == ["rdma", str(MIB), "rdma"], out
 
 
 # ---- memory of every kind ----
@@ -800,6 +811,49 @@ def test_other_threads_run_while_a_transfer_does(loaded):
         assert get(client_of(server), "bucket", "key", memory) == 4 and memory == b"data"
 
 
+INTERRUPTED = """
+    import os
+    from s3rdma import Minio
+
+    client = Minio(endpoint=os.environ["ENDPOINT"], access_key="user", secret_key="secret",
+                   region="us-east-1", secure=False, enable_rdma=True)
+    memory = bytearray(64 << 20)
+    try:
+        client.get_object(bucket_name="bucket", object_name="key", into=memory)
+    except KeyboardInterrupt:
+        memory.extend(b"free again")
+        print("interrupted")
+    """
+
+
+def test_ctrl_c_ends_a_long_transfer(loaded):
+    """The server never answers; were the request given up only in the end, HTTP would follow."""
+    asked = threading.Event()
+
+    def never(server, request, conn):
+        asked.set()
+        conn.recv(1)
+    with scripted.Server(b"data", never) as server:
+        env = {**os.environ, "PYTHONPATH": f"{PACKAGE}:{PACKAGES}",
+               "ENDPOINT": server.url.partition("://")[2]}
+        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(INTERRUPTED)], env=env,
+                              stdout=subprocess.PIPE, text=True) as program:
+            assert asked.wait(60 * daemon.SLOWER)
+            program.send_signal(signal.SIGINT)
+            assert program.stdout.read() == "interrupted\n"
+        assert program.returncode == 0
+        assert [bool(r.token) for r in server.requests] == [True]
+
+
+def test_a_long_transfer_says_how_it_went_as_a_short_one_does(client, bucket, rdma_server):
+    memory, other = bytearray(os.urandom(64 * MIB)), bytearray(64 * MIB)
+    with moved(rdma_server, puts=1, put_bytes=64 * MIB, gets=1, get_bytes=64 * MIB):
+        put(client, bucket, "k", memory)
+        assert get(client, bucket, "k", other) == 64 * MIB and went(client) == ("rdma", "")
+    assert memory == other
+    assert s3_code(get, client, bucket, "missing", other).code == "NoSuchKey"
+
+
 WORKERS = """
     import multiprocessing, os
     from s3rdma import Minio
@@ -833,6 +887,7 @@ def test_forked_workers_use_their_parents_client(rdma_server, bucket, environmen
 
 # ---- the package ----
 
+@pytest.mark.parametrize("device", ["cma"], scope="module")
 def test_pip_installs_it(rdma_server, bucket, environment, s3, tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
     shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("build", "*.egg-info"))

@@ -15,7 +15,7 @@ from .errors import ObjectTooLarge, RDMAError, RDMANotAvailable, RDMARequired
 from .library import Library, load
 from .memory import Memory, is_memory
 from .native import (DEFAULT_CONTENT_TYPE, Account, MiniocppClient, Reply, Request, S3rClient,
-                     Unsupported, new_client)
+                     Unsupported, new_client, transfer)
 from .transfer import Transfer
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Minio(minio.Minio):
         try:
             prepare()
             library = self._library()
-            reply = self._native(library, request.bucket).transfer(request)
+            reply = transfer(self._native(library, request.bucket), request)
             self._note(reply.transfer)
             return reply
         except Unsupported as e:

@@ -12,7 +12,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 from .errors import RDMANotAvailable
 
 _P, _S, _N = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
-_I, _L = ctypes.c_int, ctypes.c_int64
+_I = ctypes.c_int
+CANCEL = ctypes.CFUNCTYPE(_I, _P)  # asked now and then; not 0: stop
 
 _MINIOCPP = {
     "miniocpp_client_new": (_P, (_S, _S, _S, _S, _S, _I)),
@@ -39,6 +40,7 @@ _S3R = {
     "s3r_options_set_rdma": (_I, (_P, _I)),
     "s3r_options_set_header": (_I, (_P, _S, _S)),
     "s3r_options_set_pieces": (_I, (_P, ctypes.c_uint64, ctypes.c_uint)),
+    "s3r_options_set_cancel": (_I, (_P, CANCEL, _P)),
     "s3r_put": (_I, (_P, _S, _S, _P, _N, _P, _P)),
     "s3r_get": (_I, (_P, _S, _S, _P, _N, _P, _P)),
     "s3r_get_range": (_I, (_P, _S, _S, ctypes.c_uint64, _P, _N, _P, _P)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple, Union
 
@@ -11,7 +12,7 @@ import urllib3
 from minio.error import S3Error
 
 from .errors import ObjectTooLarge, RDMAError, RDMARequired
-from .library import Library, c_text
+from .library import CANCEL, Library, c_text
 from .memory import Memory
 from .transfer import Transfer
 
@@ -64,6 +65,7 @@ class Request:
     headers: Dict[str, str] = field(default_factory=dict)
     part_size: int = 0
     parts_in_flight: int = 0
+    is_stopped: bool = False  # set by another thread: it shall end soon
 
     def names(self) -> Tuple[bytes, bytes]:
         return c_text(self.bucket, "a bucket name"), c_text(self.key, "an object name")
@@ -139,7 +141,8 @@ class S3rClient:
             self._free(self._pointer)
             self._pointer = None
 
-    def _set(self, options: int, request: Request) -> None:
+    def _set(self, options: int, request: Request, cancel: Any) -> None:
+        self._c.s3r_options_set_cancel(options, cancel, None)
         if request.is_rdma_required:
             self._c.s3r_options_set_rdma(options, _RDMA_REQUIRED)
         if request.part_size or request.parts_in_flight:
@@ -168,7 +171,8 @@ class S3rClient:
         c = self._c
         with _Owned(c.s3r_result_new(), c.s3r_result_free) as result, \
                 _Owned(c.s3r_options_new(), c.s3r_options_free) as options:
-            self._set(options, request)
+            cancel = CANCEL(lambda _: request.is_stopped)  # referred to until the call is over
+            self._set(options, request, cancel)
             error = self._call(request, options, result)
             headers = self._headers(result)
             if error:
@@ -284,3 +288,36 @@ class MiniocppClient:
 
 def new_client(library: Library, account: Account) -> Union[S3rClient, MiniocppClient]:
     return S3rClient(library, account) if library.has_s3r else MiniocppClient(library, account)
+
+
+_LONG = 64 << 20  # bytes from which on a signal does not wait for the end of a transfer
+
+
+def transfer(client: Union[S3rClient, MiniocppClient], request: Request) -> Reply:
+    """In the main thread, where Python handles signals, what takes long is done by another one: a
+    signal's exception ends the transfer, and is raised when nothing uses the memory any more."""
+    if (request.memory.length < _LONG or
+            threading.current_thread() is not threading.main_thread()):
+        return client.transfer(request)
+    replies: List[Reply] = []
+    faults: List[BaseException] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            replies.append(client.transfer(request))
+        except BaseException as e:  # for the thread that waits
+            faults.append(e)
+        finally:
+            done.set()
+
+    interrupt: Optional[BaseException] = None
+    threading.Thread(target=work, name="s3rdma").start()
+    while not done.is_set():
+        try:
+            done.wait()
+        except BaseException as e:  # of a signal handler
+            interrupt, request.is_stopped = e, True
+    if interrupt or faults:
+        raise interrupt or faults[0]
+    return replies[0]
