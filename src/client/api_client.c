@@ -3,6 +3,7 @@
 #include "client/api.h"
 #include "client/api_config.h"
 #include "client/carry.h"
+#include "client/engine.h"
 #include "rdma/gauge.h"
 #include "rdma/owner.h"
 
@@ -35,6 +36,7 @@ void s3r_client_free(struct s3r_client *client)
     api_adopt(client);
     if (client->regions != NULL && client->regions->count > 0)
         log_debug("a client is freed with %zu registrations", client->regions->count);
+    engine_destroy(client->engine);
     client_destroy(client->core);
     free(client->regions);
     pthread_mutex_destroy(&client->lock);
@@ -49,6 +51,7 @@ void api_adopt(struct s3r_client *client)
     pthread_mutex_lock(&adopting);
     if (client->pid != getpid()) {
         pthread_mutex_init(&client->lock, NULL);
+        client->engine = NULL; /* its threads are not here, its memory is as they left it */
         client->pid = getpid();
     }
     pthread_mutex_unlock(&adopting);

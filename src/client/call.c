@@ -148,6 +148,7 @@ int call_request_init(struct call_request *r, struct client *c, struct call *cal
         .body_len = call->body_len,
         .bind_ip = call->bind_ip,
         .is_once = call->token != NULL,
+        .is_fresh = call->is_fresh,
         .timeout_ms = call->timeout_ms,
         .deadline_ms = deadline_ms,
         .on_body = call->on_body != NULL ? call->on_body : call_keep_document,

@@ -49,6 +49,7 @@ struct call {
     const char *payload_hash; /* NULL: UNSIGNED-PAYLOAD */
     /* What one sending differs in from another. */
     const char *token, *bind_ip;
+    bool is_fresh; /* not on a connection that was used before */
     int64_t timeout_ms;
     int64_t deadline_ns;             /* of all sendings; 0: none */
     bool (*is_cancelled)(void *arg); /* beside the client's; may be NULL */

@@ -21,21 +21,7 @@ struct lingering {
     void *registered; /* NULL: the caller's own registration */
 };
 
-enum body_kind { BODY_NONE, BODY_OBJECT, BODY_DOCUMENT };
-
-/* A transfer under way. */
-struct run {
-    const struct carry *job;
-    struct owner *owner;
-    struct owner_window *window; /* of the attempt that runs */
-    void *base;                  /* of the region that the memory lies in */
-    bool is_registered;          /* for this call only */
-    bool is_unfenced;
-    enum body_kind body;
-    uint64_t body_off;
-};
-
-static int too_small(const struct run *r, uint64_t object_len)
+static int too_small(const struct carry_run *r, uint64_t object_len)
 {
     r->job->result->object_len = object_len;
     return diag_fail(r->job->diag, S3R_E_BUFFER_TOO_SMALL,
@@ -43,7 +29,7 @@ static int too_small(const struct run *r, uint64_t object_len)
                      (unsigned long long)r->job->memory->len);
 }
 
-static void say_why(const struct run *r, enum client_reason reason, const char *why)
+static void say_why(const struct carry_run *r, enum client_reason reason, const char *why)
 {
     r->job->result->reason = reason;
     snprintf(r->job->result->why, sizeof(r->job->result->why), "%s", why);
@@ -51,7 +37,7 @@ static void say_why(const struct run *r, enum client_reason reason, const char *
 
 /* ---- windows ---- */
 
-static int linger(struct run *r)
+static int linger(struct carry_run *r)
 {
     struct client *c = r->job->client;
     r->is_unfenced = true;
@@ -72,7 +58,7 @@ static int linger(struct run *r)
 }
 
 /* After 0 the memory is the caller's again. */
-static int withdraw(struct run *r)
+static int withdraw(struct carry_run *r)
 {
     if (r->window == NULL)
         return 0;
@@ -126,7 +112,7 @@ static void print_ip(const struct owner_window *w, char out[64])
         out[0] = '\0';
 }
 
-static void note_provider(const struct run *r)
+static void note_provider(const struct carry_run *r)
 {
     const char *text = owner_window_token(r->window);
     struct token token = {0};
@@ -137,7 +123,7 @@ static void note_provider(const struct run *r)
 
 /* ---- bodies of replies ---- */
 
-static int take_object(struct run *r, const void *bytes, size_t len)
+static int take_object(struct carry_run *r, const void *bytes, size_t len)
 {
     const struct client_memory *m = r->job->memory;
     if (!span_fits(r->body_off, len, m->len))
@@ -147,14 +133,15 @@ static int take_object(struct run *r, const void *bytes, size_t len)
     return 0;
 }
 
-static int take_body(struct run *r, const struct http_reply *reply, const void *bytes, size_t len)
+static int take_body(struct carry_run *r, const struct http_reply *reply, const void *bytes,
+                     size_t len)
 {
     if (r->body == BODY_OBJECT)
         return take_object(r, bytes, len);
     return call_keep_document(&r->job->call->document, reply, bytes, len);
 }
 
-static int begin_object(struct run *r, const struct http_reply *reply)
+static int begin_object(struct carry_run *r, const struct http_reply *reply)
 {
     r->body = BODY_OBJECT;
     r->body_off = 0;
@@ -166,7 +153,7 @@ static int begin_object(struct run *r, const struct http_reply *reply)
 
 /* Does the head of a reply to a GET promise all that was asked for, and tell where it ends? NULL,
  * or what is wrong with it. */
-static const char *flaw_of_head(const struct run *r, const struct http_reply *reply)
+static const char *flaw_of_head(const struct carry_run *r, const struct http_reply *reply)
 {
     const struct reply_question *q = &r->job->question;
     uint64_t len = 0;
@@ -181,7 +168,7 @@ static const char *flaw_of_head(const struct run *r, const struct http_reply *re
 }
 
 /* The same once the body is there: of chunks nobody has said before how many bytes they have. */
-static const char *flaw_of_body(const struct run *r, const struct http_reply *reply)
+static const char *flaw_of_body(const struct carry_run *r, const struct http_reply *reply)
 {
     const struct reply_question *q = &r->job->question;
     uint64_t len = 0;
@@ -192,21 +179,37 @@ static const char *flaw_of_body(const struct run *r, const struct http_reply *re
     return flaw;
 }
 
-static int bad_reply(const struct run *r, const struct http_reply *reply, const char *flaw)
+static int bad_reply(const struct carry_run *r, const struct http_reply *reply, const char *flaw)
 {
     return diag_fail(r->job->diag, S3R_E_BAD_REPLY, "%s (%d)", flaw, reply->status);
+}
+
+/* Where a body arrives on a thread that must not wait, another one withdraws: carry_unblock(). */
+static int withdraw_for_body(struct carry_run *r)
+{
+    if (!r->is_async)
+        return withdraw(r);
+    if (r->window == NULL)
+        return r->unblock_error;
+    r->body = BODY_NONE; /* the same piece comes once more */
+    return HTTP_BODY_PAUSE;
+}
+
+void carry_unblock(struct carry_run *r)
+{
+    r->unblock_error = withdraw(r);
 }
 
 /* The body of a reply to a request with a token. The memory is written only once the window over it
  * is gone. */
 static int body_with_token(void *arg, const struct http_reply *reply, const void *bytes, size_t len)
 {
-    struct run *r = arg;
+    struct carry_run *r = arg;
     if (r->body == BODY_NONE) {
         r->body = BODY_DOCUMENT;
         if (reply_body_is_object(&r->job->question, reply) && flaw_of_head(r, reply) == NULL &&
             !r->job->options->is_rdma_required) {
-            int e = withdraw(r);
+            int e = withdraw_for_body(r);
             if (e == 0)
                 e = begin_object(r, reply);
             if (e != 0)
@@ -222,7 +225,7 @@ static int body_with_token(void *arg, const struct http_reply *reply, const void
 
 static int body_by_http(void *arg, const struct http_reply *reply, const void *bytes, size_t len)
 {
-    struct run *r = arg;
+    struct carry_run *r = arg;
     if (r->body == BODY_NONE) {
         r->body = BODY_DOCUMENT;
         if (!r->job->question.is_put && reply->status / 100 == 2) {
@@ -238,7 +241,7 @@ static int body_by_http(void *arg, const struct http_reply *reply, const void *b
 /* ---- what arrived ---- */
 
 /* Compares the checksum of a whole object with the memory. False: they differ. */
-static bool verify(const struct run *r, const struct headers *headers, uint64_t len)
+static bool verify(const struct carry_run *r, const struct headers *headers, uint64_t len)
 {
     uint64_t crc;
     struct client_result *result = r->job->result;
@@ -250,7 +253,7 @@ static bool verify(const struct run *r, const struct headers *headers, uint64_t 
     return result->is_verified;
 }
 
-static void arrived(const struct run *r, enum client_transport by, uint64_t len)
+static void arrived(const struct carry_run *r, enum client_transport by, uint64_t len)
 {
     struct client_result *result = r->job->result;
     result->len = len;
@@ -266,7 +269,7 @@ static void arrived(const struct run *r, enum client_transport by, uint64_t len)
         say_why(r, CLIENT_REASON_NONE, "");
 }
 
-static int arrived_by_http(const struct run *r, uint64_t len)
+static int arrived_by_http(const struct carry_run *r, uint64_t len)
 {
     if (!verify(r, &r->job->result->headers, len))
         return diag_fail(r->job->diag, S3R_E_BAD_DIGEST,
@@ -277,10 +280,11 @@ static int arrived_by_http(const struct run *r, uint64_t len)
 
 /* ---- one request with a token ---- */
 
-static int send_token(struct run *r, struct diag *diag, struct http_reply *reply)
+static void set_up_token(struct carry_run *r)
 {
     struct call *call = r->job->call;
     call->token = owner_window_token(r->window);
+    call->bind_ip = r->ip[0] != '\0' ? r->ip : NULL;
     call->timeout_ms = r->job->client->patience_ms;
     call->body = NULL;
     call->body_len = 0;
@@ -288,15 +292,11 @@ static int send_token(struct run *r, struct diag *diag, struct http_reply *reply
     call->on_body_arg = r;
     call->on_progress = NULL;
     r->body = BODY_NONE;
-    int e = call_send(r->job->client, call, diag, reply);
-    call->token = NULL;
-    if (reply->fault != HTTP_UNSENT)
-        r->job->result->requests++;
-    return e;
+    r->unblock_error = 0;
 }
 
 /* No complete reply. 0: go on by HTTP, as `j` says. */
-static int after_fault(struct run *r, int error, const struct diag *diag,
+static int after_fault(struct carry_run *r, int error, const struct diag *diag,
                        const struct http_reply *reply, struct reply_judgement *j)
 {
     int e = withdraw(r);
@@ -322,7 +322,7 @@ static bool is_settled(const struct reply_judgement *j, int status)
            (j->reason == CLIENT_REASON_REFUSED && status != 408);
 }
 
-static int end_window(struct run *r, const struct reply_judgement *j, int status)
+static int end_window(struct carry_run *r, const struct reply_judgement *j, int status)
 {
     if (r->window != NULL && is_settled(j, status))
         owner_window_settle(r->window);
@@ -332,7 +332,7 @@ static int end_window(struct run *r, const struct reply_judgement *j, int status
 }
 
 /* A complete reply. 0: moved, or go on by HTTP, as `j` says. */
-static int after_reply(struct run *r, struct http_reply *reply, struct reply_judgement *j)
+static int after_reply(struct carry_run *r, struct http_reply *reply, struct reply_judgement *j)
 {
     char s3_code[64];
     call_s3_code(r->job->call, s3_code);
@@ -362,64 +362,86 @@ static int after_reply(struct run *r, struct http_reply *reply, struct reply_jud
     return 0;
 }
 
-/* 0: `j` says what now. `*ret_stale`: the same once more, nothing was lost. */
-static int attempt(struct run *r, struct reply_judgement *j, bool *ret_stale)
+static void go_to(struct carry_run *r, enum carry_state state)
 {
-    const struct carry *job = r->job;
-    struct diag diag = {0};
-    *j = (struct reply_judgement){.verdict = REPLY_ASK_AGAIN, .reason = CLIENT_REASON_NO_DEVICE};
-    *ret_stale = false;
-    uint64_t len = job->memory->len;
-    uint64_t off = len > 0 ? (uint64_t)((char *)job->memory->ptr - (char *)r->base) : 0;
-    int e = owner_window_open(r->owner, r->base, off, len, &diag, &r->window);
-    if (e != 0) {
-        snprintf(j->why, sizeof(j->why), "no window: %.180s", diag_text(&diag, e));
-        return 0;
-    }
-    note_provider(r);
-    char ip[64];
-    print_ip(r->window, ip);
-    job->call->bind_ip = ip[0] != '\0' ? ip : NULL;
-    struct http_reply reply = {0};
-    e = send_token(r, &diag, &reply);
-    *ret_stale = e != 0 && reply.fault == HTTP_STALE;
-    e = e != 0 ? after_fault(r, e, &diag, &reply, j) : after_reply(r, &reply, j);
-    job->call->bind_ip = NULL;
-    http_reply_fini(&reply);
-    return e;
+    r->state = state;
 }
 
-/* 0: moved (`*ret_moved`), or go on by HTTP with the reason in the result. */
-static int by_rdma(struct run *r, bool *ret_moved)
+static void end(struct carry_run *r, int error)
 {
-    struct reply_judgement j;
-    bool is_stale, may_retry_stale = true;
-    for (int rails_left = owner_rail_count(r->owner) > 1 ? 2 : 1; rails_left > 0; rails_left--) {
-        int e = attempt(r, &j, &is_stale);
-        if (e == 0 && is_stale && may_retry_stale) {
-            may_retry_stale = false;
-            e = attempt(r, &j, &is_stale);
-        }
-        if (e != 0)
-            return e;
-        if (j.verdict == REPLY_MOVED) {
-            *ret_moved = true;
-            return 0;
-        }
-        say_why(r, j.reason, j.why);
-        if (!j.may_other_rail)
-            break;
+    r->error = error;
+    if (r->is_registered && !r->is_unfenced && owner_deregister(r->owner, r->base) != 0)
+        log_warn("a registration was gone before its time");
+    r->is_registered = false;
+    r->job->result->elapsed_ns = clock_mono_ns() - r->started_ns;
+    go_to(r, CARRY_ENDED);
+}
+
+/* A window, and with it a request; without one the attempt is over. */
+static void open_window(struct carry_run *r)
+{
+    const struct client_memory *m = r->job->memory;
+    struct diag diag = {0};
+    r->judged =
+        (struct reply_judgement){.verdict = REPLY_ASK_AGAIN, .reason = CLIENT_REASON_NO_DEVICE};
+    r->is_stale = false;
+    uint64_t off = m->len > 0 ? (uint64_t)((char *)m->ptr - (char *)r->base) : 0;
+    int e = owner_window_open(r->owner, r->base, off, m->len, &diag, &r->window);
+    if (e != 0) {
+        snprintf(r->judged.why, sizeof(r->judged.why), "no window: %.180s", diag_text(&diag, e));
+        go_to(r, CARRY_JUDGED);
+        return;
     }
-    if (r->job->options->is_exact && j.is_bounds && !r->job->question.is_put)
-        return diag_fail(r->job->diag, S3R_E_BUFFER_TOO_SMALL,
+    note_provider(r);
+    print_ip(r->window, r->ip);
+    set_up_token(r);
+    go_to(r, CARRY_TOKEN_SENT);
+}
+
+static void judge_token(struct carry_run *r)
+{
+    struct call *call = r->job->call;
+    if (r->reply.fault != HTTP_UNSENT)
+        r->job->result->requests++;
+    r->is_stale = r->sent_error != 0 && r->reply.fault == HTTP_STALE;
+    int e = r->sent_error != 0 ? after_fault(r, r->sent_error, &r->sent_diag, &r->reply, &r->judged)
+                               : after_reply(r, &r->reply, &r->judged);
+    call->token = call->bind_ip = NULL;
+    call->is_fresh = false;
+    if (e != 0)
+        end(r, e);
+    else
+        go_to(r, CARRY_JUDGED);
+}
+
+/* Over, another window, or HTTP. */
+static void after_attempt(struct carry_run *r)
+{
+    const struct carry *job = r->job;
+    if (r->is_stale && r->may_retry_stale) {
+        r->may_retry_stale = false;
+        job->call->is_fresh = true;
+        go_to(r, CARRY_OPENING);
+        return;
+    }
+    if (r->judged.verdict == REPLY_MOVED) {
+        end(r, 0);
+        return;
+    }
+    say_why(r, r->judged.reason, r->judged.why);
+    if (r->judged.may_other_rail && --r->rails_left > 0)
+        go_to(r, CARRY_OPENING);
+    else if (job->options->is_exact && r->judged.is_bounds && !job->question.is_put)
+        end(r, diag_fail(job->diag, S3R_E_BUFFER_TOO_SMALL,
                          "the server refused a window of %llu bytes",
-                         (unsigned long long)r->job->memory->len);
-    return 0;
+                         (unsigned long long)job->memory->len));
+    else
+        go_to(r, CARRY_FALLING_BACK);
 }
 
 /* ---- plain HTTP ---- */
 
-static int by_http(struct run *r)
+static void set_up_http(struct carry_run *r)
 {
     const struct carry *job = r->job;
     struct call *call = job->call;
@@ -433,36 +455,45 @@ static int by_http(struct run *r)
     r->body = BODY_NONE;
     r->body_off = 0;
     job->result->requests++;
-    struct http_reply reply = {0};
-    int e = call_do(job->client, call, job->diag, &reply);
-    if (e == 0) {
-        struct reply_judgement j = {.verdict = REPLY_MOVED};
-        const char *flaw = NULL;
-        if (!job->question.is_put)
-            flaw = flaw_of_body(r, &reply);
-        else if (reply_stored_nothing(&job->question, &reply))
-            flaw = "the server stored an empty object";
-        else
-            reply_judge(&job->question, &reply, "", &j);
-        if (j.verdict != REPLY_MOVED && j.reason != CLIENT_REASON_IGNORED)
-            flaw = j.why;
-        if (flaw != NULL)
-            e = bad_reply(r, &reply, flaw);
-    }
-    if (e != 0 && reply.status >= 300)
-        call_s3_code(call, job->result->s3_code);
-    if (reply.status != 0)
-        result_take_reply(job->result, &reply);
-    http_reply_fini(&reply);
+}
+
+static const char *flaw_of_http(struct carry_run *r)
+{
+    const struct carry *job = r->job;
+    struct reply_judgement *j = &r->judged;
+    if (!job->question.is_put)
+        return flaw_of_body(r, &r->reply);
+    if (reply_stored_nothing(&job->question, &r->reply))
+        return "the server stored an empty object";
+    reply_judge(&job->question, &r->reply, "", j);
+    return j->verdict == REPLY_MOVED || j->reason == CLIENT_REASON_IGNORED ? NULL : j->why;
+}
+
+static void judge_http(struct carry_run *r)
+{
+    const struct carry *job = r->job;
+    struct http_reply *reply = &r->reply;
+    int e = r->sent_error;
     if (e != 0)
-        return e;
-    return arrived_by_http(r, job->question.is_put ? job->memory->len : r->body_off);
+        (void)diag_fail(job->diag, e, "%s", diag_text(&r->sent_diag, e));
+    else if (reply->status / 100 != 2)
+        e = call_error(job->call, reply, job->diag);
+    const char *flaw = e == 0 ? flaw_of_http(r) : NULL;
+    if (flaw != NULL)
+        e = bad_reply(r, reply, flaw);
+    if (e != 0 && reply->status >= 300)
+        call_s3_code(job->call, job->result->s3_code);
+    if (reply->status != 0)
+        result_take_reply(job->result, reply);
+    if (e == 0)
+        e = arrived_by_http(r, job->question.is_put ? job->memory->len : r->body_off);
+    end(r, e);
 }
 
 /* ---- all of it ---- */
 
 /* Opens the devices and registers; false, with the reason said, when that cannot be. */
-static bool prepare(struct run *r)
+static bool prepare(struct carry_run *r)
 {
     const struct carry *job = r->job;
     struct diag diag = {0};
@@ -497,27 +528,60 @@ static bool prepare(struct run *r)
     return e == 0;
 }
 
-static int run(struct run *r)
+static void start(struct carry_run *r)
 {
-    bool is_moved = false;
     if (prepare(r)) {
-        int e = by_rdma(r, &is_moved);
-        if (r->is_registered && !r->is_unfenced && owner_deregister(r->owner, r->base) != 0)
-            log_warn("a registration was gone before its time");
-        if (e != 0 || is_moved)
-            return e;
+        r->rails_left = owner_rail_count(r->owner) > 1 ? 2 : 1;
+        go_to(r, CARRY_OPENING);
+    } else {
+        go_to(r, CARRY_FALLING_BACK);
     }
-    if (r->job->options->is_rdma_required)
-        return diag_fail(r->job->diag, S3R_E_RDMA_REQUIRED,
-                         "RDMA was required and could not be used: %s", r->job->result->why);
-    return by_http(r);
+}
+
+static void fall_back(struct carry_run *r)
+{
+    if (r->is_registered && owner_deregister(r->owner, r->base) != 0)
+        log_warn("a registration was gone before its time");
+    r->is_registered = false;
+    if (r->job->options->is_rdma_required) {
+        end(r, diag_fail(r->job->diag, S3R_E_RDMA_REQUIRED,
+                         "RDMA was required and could not be used: %s", r->job->result->why));
+        return;
+    }
+    set_up_http(r);
+    go_to(r, CARRY_HTTP_SENT);
+}
+
+void carry_begin(struct carry_run *r, const struct carry *job)
+{
+    *r = (struct carry_run){.job = job, .may_retry_stale = true, .started_ns = clock_mono_ns()};
+}
+
+bool carry_next(struct carry_run *r)
+{
+    static void (*const steps[])(struct carry_run *) = {
+        [CARRY_BEGUN] = start,
+        [CARRY_OPENING] = open_window,
+        [CARRY_TOKEN_SENT] = judge_token,
+        [CARRY_JUDGED] = after_attempt,
+        [CARRY_FALLING_BACK] = fall_back,
+        [CARRY_HTTP_SENT] = judge_http,
+    };
+    do {
+        steps[r->state](r);
+        http_reply_fini(&r->reply);
+        r->sent_error = 0;
+        diag_clear(&r->sent_diag);
+    } while (r->state != CARRY_ENDED && r->state != CARRY_TOKEN_SENT &&
+             r->state != CARRY_HTTP_SENT);
+    return r->state != CARRY_ENDED;
 }
 
 int carry_run(const struct carry *job)
 {
-    int64_t start_ns = clock_mono_ns();
-    struct run r = {.job = job};
-    int e = run(&r);
-    job->result->elapsed_ns = clock_mono_ns() - start_ns;
-    return e;
+    struct carry_run r;
+    carry_begin(&r, job);
+    while (carry_next(&r))
+        r.sent_error = call_send(job->client, job->call, &r.sent_diag, &r.reply);
+    return r.error;
 }

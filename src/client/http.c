@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/http.h"
+#include "client/http_wire.h"
 
 #include "base/clock.h"
 #include "base/num.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,34 +12,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define IDLE_MAX 64
 #define RECEIVE_SIZE (512L * 1024)
 #define SEND_SIZE (2L * 1024 * 1024)
-
-/* A libcurl handle with at most one connection. */
-struct wire {
-    struct wire *next;
-    CURL *curl;
-    char bind_ip[64]; /* "" for any; a connection is kept for the address it was made from */
-    char error[CURL_ERROR_SIZE];
-};
-
-struct http {
-    struct http_config config; /* fixed after create, its strings owned */
-    pthread_mutex_t lock;
-    struct wire *idle; /* lock */
-    size_t idle_count; /* lock */
-};
-
-/* One request under way; libcurl's callbacks get it. */
-struct exchange {
-    const struct http_request *request;
-    struct http_reply *reply;
-    uint64_t body_off;
-    int error; /* why a callback stopped it */
-    bool is_head_done;
-    bool is_socket_refused, was_socket_refused;
-};
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 
@@ -55,7 +28,7 @@ void http_reply_fini(struct http_reply *r)
     *r = (struct http_reply){0};
 }
 
-static void wire_destroy(struct wire *w)
+void wire_destroy(struct wire *w)
 {
     curl_easy_cleanup(w->curl);
     free(w);
@@ -239,6 +212,11 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
     int e = x->request->on_body != NULL
                 ? x->request->on_body(x->request->on_body_arg, x->reply, bytes, len)
                 : 0;
+    if (e == HTTP_BODY_PAUSE) {
+        x->reply->body_len -= len;
+        x->is_paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
     return e == 0 || stop(x, e) == 0 ? len : 0;
 }
 
@@ -285,6 +263,17 @@ static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sock
         return CURL_SOCKET_BAD;
     }
     return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
+/* The same where it is not known beforehand which connection is taken: asked before each sending.
+ */
+static int on_sending(void *arg, char *to_ip, char *from_ip, int to_port, int from_port)
+{
+    struct exchange *x = arg;
+    if (x->sendings++ == 0 || !x->request->is_once)
+        return CURL_PREREQFUNC_OK;
+    x->was_socket_refused = true;
+    return CURL_PREREQFUNC_ABORT;
 }
 
 /* ---- one request ---- */
@@ -357,6 +346,8 @@ static void set_callbacks(CURL *c, struct exchange *x)
     curl_easy_setopt(c, CURLOPT_XFERINFODATA, x);
     curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_socket);
     curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, x);
+    curl_easy_setopt(c, CURLOPT_PREREQFUNCTION, on_sending);
+    curl_easy_setopt(c, CURLOPT_PREREQDATA, x);
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
 }
 
@@ -388,8 +379,7 @@ static void set_connection(const struct http *h, const struct wire *w, const str
     curl_easy_setopt(c, CURLOPT_UPLOAD_BUFFERSIZE, SEND_SIZE);
 }
 
-static int set_up(const struct http *h, struct wire *w, struct exchange *x,
-                  struct curl_slist **list)
+int wire_set_up(const struct http *h, struct wire *w, struct exchange *x, struct curl_slist **list)
 {
     const struct http_request *q = x->request;
     CURL *c = w->curl;
@@ -430,8 +420,8 @@ static bool was_kept(CURL *c)
 }
 
 /* libcurl's verdict in our words; the fault says how far it came. */
-static int judge(const struct http *h, struct wire *w, const struct exchange *x, CURLcode code,
-                 struct diag *diag)
+int wire_judge(const struct http *h, const struct wire *w, const struct exchange *x, CURLcode code,
+               struct diag *diag)
 {
     struct http_reply *r = x->reply;
     const char *said = w->error[0] != '\0' ? w->error : curl_easy_strerror(code);
@@ -461,7 +451,7 @@ static int judge(const struct http *h, struct wire *w, const struct exchange *x,
     default:
         break;
     }
-    if (!is_sent)
+    if (!is_sent && !x->was_socket_refused)
         r->fault = HTTP_UNSENT;
     else if (x->was_socket_refused || (r->status == 0 && was_kept(w->curl)))
         r->fault = HTTP_STALE;
@@ -475,8 +465,8 @@ static int judge(const struct http *h, struct wire *w, const struct exchange *x,
 static int perform(struct http *h, struct wire *w, struct exchange *x, struct diag *diag)
 {
     CLEANUP(slist_freep) struct curl_slist *list = NULL;
-    bool is_open = wire_is_open(w);
-    int e = set_up(h, w, x, &list);
+    bool is_open = !x->request->is_fresh && wire_is_open(w);
+    int e = wire_set_up(h, w, x, &list);
     if (e != 0)
         return e;
     x->is_socket_refused = x->request->is_once && is_open;
@@ -485,10 +475,11 @@ static int perform(struct http *h, struct wire *w, struct exchange *x, struct di
     if (code != CURLE_OK && x->was_socket_refused && !was_sent(w->curl)) {
         /* it would not use the kept connection, and nothing has been sent: a new one will do */
         x->is_socket_refused = x->was_socket_refused = false;
+        x->sendings = 0;
         curl_easy_setopt(w->curl, CURLOPT_FRESH_CONNECT, 1L);
         code = curl_easy_perform(w->curl);
     }
-    e = judge(h, w, x, code, diag);
+    e = wire_judge(h, w, x, code, diag);
     curl_easy_setopt(w->curl, CURLOPT_HTTPHEADER, NULL);
     return e;
 }

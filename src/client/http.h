@@ -64,7 +64,10 @@ struct http_reply {
 
 void http_reply_fini(struct http_reply *r);
 
-/* A piece of the reply's body; status and headers are complete. Not 0: stop the request. */
+/* Of a body function that cannot take the piece yet; only in a loop (http_loop.h). */
+#define HTTP_BODY_PAUSE 1
+
+/* A piece of the reply's body; status and headers are complete. An error stops the request. */
 typedef int http_body_fn(void *arg, const struct http_reply *reply, const void *bytes, size_t len);
 
 struct http_request {
@@ -74,6 +77,7 @@ struct http_request {
     uint64_t body_len;
     const char *bind_ip; /* NULL: any local address */
     bool is_once;        /* on no account sent twice: it carries a token */
+    bool is_fresh;       /* on a new connection */
     int64_t timeout_ms;  /* for all of it; 0: see stall_ms */
     int64_t deadline_ms; /* likewise, beside stall_ms; 0: none */
     http_body_fn *on_body;

@@ -9,6 +9,7 @@
 #include "s3/range.h"
 #include "s3/sigv4.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct client_options no_options;
@@ -78,41 +79,53 @@ static int add_range(struct call *call, uint64_t off, uint64_t len)
     return e;
 }
 
+int object_get_begin(struct object_job *j, struct client *c, const char *bucket, const char *key,
+                     uint64_t off)
+{
+    const struct client_memory *m = j->carry.memory;
+    const struct client_options *o = j->carry.options;
+    struct call *call = &j->call;
+    bool is_ranged = off != CLIENT_WHOLE;
+    uint64_t end;
+    int e = call_init(call, "GET", bucket, key, j->carry.diag);
+    if (e == 0)
+        e = check_memory(m, LIMIT_OBJECT_LEN_MAX, j->carry.diag);
+    if (e == 0 && is_ranged && (!checked_add(off, m->len, &end) || end > LIMIT_OBJECT_LEN_MAX))
+        e = diag_fail(j->carry.diag, S3R_E_INVALID_RANGE, "no object is that large");
+    if (e == 0 && is_ranged && m->len > 0)
+        e = add_range(call, off, m->len);
+    else if (e == 0 && !is_ranged && !o->is_unverified)
+        e = headers_set(&call->headers, "x-amz-checksum-mode", "ENABLED");
+    const struct client_options conditions = {.if_match = o->if_match,
+                                              .if_none_match = o->if_none_match};
+    if (e == 0)
+        e = object_add_options(call, &conditions, j->carry.diag);
+    call_limit(call, o);
+    j->carry.client = c;
+    j->carry.call = call;
+    j->carry.question =
+        (struct reply_question){.is_ranged = is_ranged, .off = off, .window_len = m->len};
+    j->is_needless = is_ranged && m->len == 0; /* there is no way to write a range of no bytes */
+    return e;
+}
+
+static int run_job(struct object_job *j, int error)
+{
+    if (error == 0 && !j->is_needless)
+        error = carry_run(&j->carry);
+    call_fini(&j->call);
+    return error;
+}
+
 int client_get(struct client *c, const char *bucket, const char *key, uint64_t off,
                const struct client_memory *memory, const struct client_options *options,
                struct diag *diag, struct client_result *result)
 {
-    bool is_ranged = off != CLIENT_WHOLE;
-    const struct client_options *o = options != NULL ? options : &no_options;
-    uint64_t end;
-    int e = check_memory(memory, LIMIT_OBJECT_LEN_MAX, diag);
-    if (e != 0)
-        return e;
-    if (is_ranged && (!checked_add(off, memory->len, &end) || end > LIMIT_OBJECT_LEN_MAX))
-        return diag_fail(diag, S3R_E_INVALID_RANGE, "no object is that large");
-    if (is_ranged && memory->len == 0)
-        return 0; /* there is no way to write a range of no bytes */
-    CLEANUP(call_finip) struct call call;
-    e = call_init(&call, "GET", bucket, key, diag);
-    call_limit(&call, o);
-    if (e == 0 && is_ranged)
-        e = add_range(&call, off, memory->len);
-    else if (e == 0 && !o->is_unverified)
-        e = headers_set(&call.headers, "x-amz-checksum-mode", "ENABLED");
-    const struct client_options conditions = {.if_match = o->if_match,
-                                              .if_none_match = o->if_none_match};
-    if (e == 0)
-        e = object_add_options(&call, &conditions, diag);
-    const struct carry job = {
-        .client = c,
-        .call = &call,
-        .question = {.is_ranged = is_ranged, .off = off, .window_len = memory->len},
-        .memory = memory,
-        .options = o,
-        .diag = diag,
-        .result = result,
-    };
-    return e == 0 ? carry_run(&job) : e;
+    struct object_job j = {.carry = {.memory = memory,
+                                     .options = options != NULL ? options : &no_options,
+                                     .diag = diag,
+                                     .result = result}};
+    return run_job(&j, object_get_begin(&j, c, bucket, key, off));
 }
 
 /* ---- PUT ---- */
@@ -127,38 +140,75 @@ int object_add_crc64(struct headers *headers, uint64_t crc)
     return headers_set(headers, "x-amz-checksum-crc64nvme", text);
 }
 
-int object_put(struct client *c, struct call *call, const struct client_memory *memory,
+int object_put_begin(struct object_job *j, struct client *c, const char *bucket, const char *key,
+                     const struct object_part *part)
+{
+    const struct client_memory *m = j->carry.memory;
+    struct call *call = &j->call;
+    char number[16];
+    snprintf(number, sizeof(number), "%u", part != NULL ? part->number : 0);
+    int e = call_init(call, "PUT", bucket, key, j->carry.diag);
+    if (part != NULL && (part->number < 1 || part->number > LIMIT_PARTS_MAX))
+        e = diag_fail(j->carry.diag, S3R_E_INVALID_ARGUMENT, "part numbers are 1 to %d",
+                      LIMIT_PARTS_MAX);
+    if (e == 0 && part != NULL)
+        e = query_add(&call->query, "partNumber", number);
+    if (e == 0 && part != NULL)
+        e = query_add(&call->query, "uploadId", part->upload_id);
+    if (e == 0 && part == NULL)
+        e = object_add_options(call, j->carry.options, j->carry.diag);
+    if (e == 0)
+        e = check_memory(m, LIMIT_PART_LEN_MAX, j->carry.diag);
+    uint64_t crc = e == 0 ? crc64_update(0, m->ptr, m->len) : 0;
+    if (e == 0)
+        e = object_add_crc64(&call->headers, crc);
+    call_limit(call, j->carry.options);
+    j->carry.client = c;
+    j->carry.call = call;
+    j->carry.question = (struct reply_question){.is_put = true,
+                                                .has_checksum = true,
+                                                .crc64 = crc,
+                                                .window_len = m->len};
+    return e;
+}
+
+static int put(struct client *c, const char *bucket, const char *key,
+               const struct object_part *part, const struct client_memory *memory,
                const struct client_options *options, struct diag *diag,
                struct client_result *result)
 {
-    int e = check_memory(memory, LIMIT_PART_LEN_MAX, diag);
-    if (e != 0)
-        return e;
-    uint64_t crc = crc64_update(0, memory->ptr, memory->len);
-    e = object_add_crc64(&call->headers, crc);
-    const struct carry job = {
-        .client = c,
-        .call = call,
-        .question = {.is_put = true, .has_checksum = true, .crc64 = crc, .window_len = memory->len},
-        .memory = memory,
-        .options = options,
-        .diag = diag,
-        .result = result,
-    };
-    return e == 0 ? carry_run(&job) : e;
+    struct object_job j = {.carry = {.memory = memory,
+                                     .options = options != NULL ? options : &no_options,
+                                     .diag = diag,
+                                     .result = result}};
+    return run_job(&j, object_put_begin(&j, c, bucket, key, part));
 }
 
 int client_put(struct client *c, const char *bucket, const char *key,
                const struct client_memory *memory, const struct client_options *options,
                struct diag *diag, struct client_result *result)
 {
-    const struct client_options *o = options != NULL ? options : &no_options;
-    CLEANUP(call_finip) struct call call;
-    int e = call_init(&call, "PUT", bucket, key, diag);
-    call_limit(&call, o);
-    if (e == 0)
-        e = object_add_options(&call, o, diag);
-    return e == 0 ? object_put(c, &call, memory, o, diag, result) : e;
+    return put(c, bucket, key, NULL, memory, options, diag, result);
+}
+
+int object_part_end(const struct client_result *result, unsigned number, size_t len,
+                    struct diag *diag, struct client_part *ret_part)
+{
+    if (result->etag[0] == '\0')
+        return diag_fail(diag, S3R_E_BAD_REPLY, "the reply to a part has no ETag");
+    *ret_part = (struct client_part){.number = number, .len = len, .crc64 = result->crc64};
+    memcpy(ret_part->etag, result->etag, sizeof(ret_part->etag));
+    return 0;
+}
+
+int client_upload_part(struct client *c, const char *bucket, const char *key, const char *upload_id,
+                       unsigned number, const struct client_memory *memory,
+                       const struct client_options *options, struct diag *diag,
+                       struct client_result *result, struct client_part *ret_part)
+{
+    const struct object_part part = {.upload_id = upload_id, .number = number};
+    int e = put(c, bucket, key, &part, memory, options, diag, result);
+    return e == 0 ? object_part_end(result, number, memory->len, diag, ret_part) : e;
 }
 
 /* ---- HEAD, DELETE ---- */

@@ -12,6 +12,7 @@
 #define S3R_CLIENT_OBJECT_H
 
 #include "client/call.h"
+#include "client/carry.h"
 
 /* Names that a request gets here, or that would change what it is. */
 bool object_is_reserved(const char *name);
@@ -22,8 +23,27 @@ int object_add_crc64(struct headers *headers, uint64_t crc) MUST_CHECK;
 int object_simple(struct client *c, const char *method, const char *bucket, const char *key,
                   const struct client_options *options, struct diag *diag,
                   struct client_result *result) MUST_CHECK;
-int object_put(struct client *c, struct call *call, const struct client_memory *memory,
-               const struct client_options *options, struct diag *diag,
-               struct client_result *result) MUST_CHECK;
+
+/* A transfer and the call that it sends. `carry` has memory, options, diag and result before it
+ * begins; whatever begin returned, call_fini() ends it. */
+struct object_job {
+    struct carry carry;
+    struct call call;
+    bool is_needless; /* a range of no bytes: done */
+};
+
+struct object_part {
+    const char *upload_id;
+    unsigned number;
+};
+
+int object_get_begin(struct object_job *j, struct client *c, const char *bucket, const char *key,
+                     uint64_t off) MUST_CHECK;
+/* Reads the memory, for its checksum. `part` NULL: the object. */
+int object_put_begin(struct object_job *j, struct client *c, const char *bucket, const char *key,
+                     const struct object_part *part) MUST_CHECK;
+/* What a part that was moved leaves for the end of its upload. */
+int object_part_end(const struct client_result *result, unsigned number, size_t len,
+                    struct diag *diag, struct client_part *ret_part) MUST_CHECK;
 
 #endif

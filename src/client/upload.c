@@ -65,33 +65,6 @@ int client_upload_create(struct client *c, const char *bucket, const char *key,
     return 0;
 }
 
-int client_upload_part(struct client *c, const char *bucket, const char *key, const char *upload_id,
-                       unsigned number, const struct client_memory *memory,
-                       const struct client_options *options, struct diag *diag,
-                       struct client_result *result, struct client_part *ret_part)
-{
-    if (number < 1 || number > LIMIT_PARTS_MAX)
-        return diag_fail(diag, S3R_E_INVALID_ARGUMENT, "part numbers are 1 to %d", LIMIT_PARTS_MAX);
-    CLEANUP(call_finip) struct call call;
-    char text[16];
-    snprintf(text, sizeof(text), "%u", number);
-    int e = call_init(&call, "PUT", bucket, key, diag);
-    call_limit(&call, options != NULL ? options : &no_options);
-    if (e == 0)
-        e = query_add(&call.query, "partNumber", text);
-    if (e == 0)
-        e = query_add(&call.query, "uploadId", upload_id);
-    if (e == 0)
-        e = object_put(c, &call, memory, options != NULL ? options : &no_options, diag, result);
-    if (e != 0)
-        return e;
-    if (result->etag[0] == '\0')
-        return diag_fail(diag, S3R_E_BAD_REPLY, "the reply to a part has no ETag");
-    *ret_part = (struct client_part){.number = number, .len = memory->len, .crc64 = result->crc64};
-    memcpy(ret_part->etag, result->etag, sizeof(ret_part->etag));
-    return 0;
-}
-
 static void print_crc(uint64_t crc, char out[BASE64_LEN(8) + 1])
 {
     unsigned char bytes[8];

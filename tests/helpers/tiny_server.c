@@ -102,13 +102,19 @@ static bool answer(int fd, const char *head)
     atomic_fetch_add(&server.requests, 1);
     if (strstr(line, "silent") != NULL)
         return false;
-    if (strstr(line, "missing") != NULL)
+    bool has_token = strcasestr(head, "\nx-amz-rdma-token:") != NULL;
+    if (strstr(line, "along") != NULL && has_token)
+        (void)!dprintf(fd,
+                       "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amz-rdma-reply: 501\r\n"
+                       "x-amz-checksum-crc64nvme: %s\r\n\r\n%s",
+                       TINY_LEN, server.crc, TINY_OBJECT);
+    else if (strstr(line, "missing") != NULL)
         error_reply(fd, 404, "NoSuchKey");
     else if (strstr(line, "strange") != NULL)
         error_reply(fd, 418, "TeapotShort");
     else if (strstr(line, "busy") != NULL)
         error_reply(fd, 503, "SlowDown");
-    else if (strcasestr(head, "\nx-amz-rdma-token:") != NULL)
+    else if (has_token)
         (void)!dprintf(fd, "HTTP/1.1 501 No\r\nContent-Length: 0\r\nx-amz-rdma-reply: 501\r\n\r\n");
     else if (strstr(line, "list-type=2") != NULL)
         listing(fd);
@@ -138,6 +144,7 @@ static void converse(int fd)
 {
     char head[16384];
     size_t len = 0;
+    bool is_last = false;
     for (ssize_t n; (n = read(fd, head + len, sizeof(head) - 1 - len)) > 0;) {
         len += (size_t)n;
         head[len] = '\0';
@@ -148,6 +155,11 @@ static void converse(int fd)
         len = 0;
         if (!skip_body(fd, head, have))
             return;
+        if (is_last) {
+            atomic_fetch_add(&server.requests, 1);
+            return;
+        }
+        is_last = strstr(head, "/last ") != NULL;
         if (!answer(fd, head))
             while (read(fd, head, sizeof(head)) > 0)
                 ;
