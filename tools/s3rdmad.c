@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2 };
@@ -95,8 +96,10 @@ int main(int argc, char **argv)
     struct diag diag = {0};
     int rc;
     /* Buffers of megabytes go back to the system when freed. By default the allocator learns to
-     * keep them, in as many arenas as there were threads at once. */
+     * keep them, in as many arenas as there were threads at once. Fewer arenas than it would take
+     * (8 for each processor): each keeps what is free in it for its own threads. */
     mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+    mallopt(M_ARENA_MAX, 2 * get_nprocs());
     if (upkeep_run(argc, argv, &rc))
         return rc;
     rc = config_load(argc, argv, environ, &diag, &config);

@@ -13,6 +13,7 @@
 
 #include "rdma/ofi/device.h"
 #include "rdma/ofi/lib.h"
+#include "rdma/ofi/strays.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -32,6 +33,7 @@ struct ofi_fabric {
     bool is_bound_to_endpoint;    /* regions belong to an endpoint */
     bool owner_chooses_key;
     bool is_software;          /* see device.h */
+    bool is_one_socket;        /* a connection is one socket, which ends it when it is shut down */
     bool is_virtual_addressed; /* remote addresses are virtual ones, not offsets */
 };
 
@@ -67,6 +69,10 @@ int ofi_endpoint_name(const struct ofi_endpoint *e, uint8_t out[TOKEN_OFI_NAME_L
 /* Waits for one completion: 1, or 0 after `timeout_ms`, or a libfabric error (negative;
  * -FI_EAVAIL: see fi_cq_readerr). */
 long ofi_endpoint_wait(struct ofi_endpoint *e, struct fi_cq_entry *entry, int timeout_ms);
+
+/* Has libfabric notice that the sockets of connections were shut down, and close them: all of them
+ * gone within a moment? Nobody else may look into the queue meanwhile. Forgets `strays`. */
+bool ofi_endpoint_drop(struct ofi_endpoint *e, struct strays *strays) MUST_CHECK;
 
 /* `access` of FI_WRITE, FI_READ, FI_REMOTE_*; `key` counts where the owner chooses. */
 int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t access, uint64_t key,

@@ -27,7 +27,8 @@
  *  - An endpoint that closes under a half-made connection leaves a pointer to itself in its domain:
  *    the whole domain goes with it.
  *  - Each endpoint that is opened leaks an fi_info (0.8 KB), each connection that is accepted
- *    another, and what is allocated between them keeps the heap from shrinking (5 KB for each).
+ *    another, and what is allocated between them keeps the heap from shrinking (5 KB for each). So
+ *    endpoints are kept: a writer at rest is turned to another client rather than closed.
  *  - A request to connect may be lost, and a port that refuses is dialled for ever in silence: the
  *    mover dials anew, and looks by itself whether anybody listens.
  *  - An answer to a read that is shorter than asked for counts as whole: the mover clears the

@@ -216,6 +216,25 @@ static void remember_refused(struct ofi_mover *m, const struct token_ofi *to)
     memcpy(r->name, to->name, to->name_len);
 }
 
+/* An idle connection in that fabric, the one that was used longest ago, once there are as many as
+ * may be: opening another would mean to close it soon. */
+static struct ofi_writer *take_longest_idle(struct ofi_mover *m, const struct ofi_fabric *f)
+{
+    struct ofi_writer **last = NULL, *w = NULL;
+    pthread_mutex_lock(&m->lock);
+    bool is_full = m->idle_count + m->busy_count > m->idle_max;
+    for (struct ofi_writer **at = &m->idle; is_full && *at; at = &(*at)->next)
+        if ((*at)->within == f)
+            last = at;
+    if (last) {
+        w = *last;
+        *last = w->next;
+        m->idle_count--;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return w;
+}
+
 /* With open_lock. */
 static int open_writer(struct ofi_mover *m, const struct token_ofi *to, struct diag *diag,
                        struct ofi_writer **ret_writer)
@@ -236,6 +255,12 @@ static int open_writer(struct ofi_mover *m, const struct token_ofi *to, struct d
         rc = fabric_for(m, needs_address ? &from : NULL, diag, &index);
     if (rc != 0)
         return rc;
+    struct ofi_writer *idle = take_longest_idle(m, m->fabrics[index]);
+    if (idle && ofi_writer_turn(idle, to)) {
+        *ret_writer = idle;
+        return 0;
+    }
+    ofi_writer_close(idle);
     rc = ofi_writer_open(m->fabrics[index], to, diag, ret_writer);
     if (rc == S3R_E_RDMA_PEER)
         remember_refused(m, to);

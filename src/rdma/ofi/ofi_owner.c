@@ -6,7 +6,6 @@
 #include "rdma/ofi/fabric.h"
 #include "rdma/ofi/maps.h"
 #include "rdma/ofi/ofi.h"
-#include "rdma/ofi/strays.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The driver's longest wait: after it, it looks whether windows are still out. */
@@ -23,10 +21,6 @@
  * learns at once that the key is gone, rather than at its deadline. */
 #define DRIVE_ON_NS (10 * NS_PER_S)
 
-/* How long a fence lets libfabric take to notice that its connections are gone, before it takes the
- * endpoint away instead. */
-#define CUT_NS (20 * NS_PER_MS)
-#define CUT_PAUSE_NS (50 * 1000)
 /* Fences between two that renew the domain: libfabric 1.17 never forgets who was connected. */
 #define CUTS_MAX 256
 
@@ -364,25 +358,13 @@ static void window_settle(void *owner, void *window)
 static bool cut(struct ofi_owner *o)
 {
     struct sockaddr_storage at = listener(o);
-    if (!o->has_endpoint || !ofi_wire_is_same(o->device.named, "tcp") ||
-        ofi_address_is_wildcard(&at) || o->cut_count >= CUTS_MAX)
+    if (!o->has_endpoint || !o->fabric->is_one_socket || ofi_address_is_wildcard(&at) ||
+        o->cut_count >= CUTS_MAX)
         return false;
     struct strays strays;
-    bool is_done = strays_cut(&at, STRAYS_CONNECTIONS, &strays), is_gone = false;
-    int64_t until_ns = clock_mono_ns() + CUT_NS;
-    while (is_done && !(is_gone = strays_are_gone(&strays)) && clock_mono_ns() < until_ns) {
-        struct fi_cq_entry entry;
-        long n = fi_cq_read(o->endpoint.cq, &entry, 1);
-        if (n == -FI_EAVAIL) {
-            struct fi_cq_err_entry err = {0};
-            (void)fi_cq_readerr(o->endpoint.cq, &err, 0);
-        }
-        if (!strays_are_gone(&strays))
-            nanosleep(&(struct timespec){.tv_nsec = CUT_PAUSE_NS}, NULL);
-    }
-    strays_forget(&strays);
+    bool is_all = strays_cut(&at, STRAYS_CONNECTIONS, &strays);
     o->cut_count++;
-    return is_done && is_gone;
+    return ofi_endpoint_drop(&o->endpoint, &strays) && is_all;
 }
 
 /* With the lock, nobody drives. Another endpoint in another domain, in which all windows are. */

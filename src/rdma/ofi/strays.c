@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -70,6 +71,56 @@ bool strays_cut(const struct sockaddr_storage *listener, enum strays_of of,
     if (dir)
         closedir(dir);
     return is_all && has_listener;
+}
+
+static bool look_through(int epoll_fd, int depth, struct strays *s, bool *ret_listener);
+
+/* False when there is no memory to remember it. */
+static bool look_at_watched(int fd, int depth, struct strays *s, bool *ret_listener)
+{
+    struct stat st;
+    struct sockaddr_storage at = {0};
+    socklen_t len = sizeof(at);
+    if (fstat(fd, &st) != 0)
+        return true;
+    if (!S_ISSOCK(st.st_mode))
+        return depth == 0 || look_through(fd, depth - 1, s, ret_listener);
+    if (getsockname(fd, (struct sockaddr *)&at, &len) != 0 || ofi_address_len(&at) == 0)
+        return true;
+    if (is_listening(fd)) {
+        *ret_listener = true;
+        return true;
+    }
+    (void)shutdown(fd, SHUT_RDWR);
+    return add(s, fd, st.st_ino);
+}
+
+/* The kernel lists what an epoll descriptor watches, one line "tfd: NUMBER events: ..." each. */
+static bool look_through(int epoll_fd, int depth, struct strays *s, bool *ret_listener)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll_fd);
+    FILE *f = fopen(path, "re");
+    bool is_all = f != NULL;
+    while (f && fgets(line, sizeof(line), f)) {
+        uint64_t fd;
+        const char *number = line + strlen("tfd:");
+        if (strncmp(line, "tfd:", strlen("tfd:")) != 0)
+            continue;
+        number += strspn(number, " \t");
+        if (num_parse_dec(number, strspn(number, "0123456789"), INT_MAX, &fd))
+            is_all &= look_at_watched((int)fd, depth, s, ret_listener);
+    }
+    if (f)
+        fclose(f);
+    return is_all;
+}
+
+bool strays_cut_watched(int epoll_fd, struct strays *ret_strays)
+{
+    bool has_listener = false;
+    *ret_strays = (struct strays){0};
+    return look_through(epoll_fd, 1, ret_strays, &has_listener) && has_listener;
 }
 
 static bool is_open(const struct stray *stray)

@@ -39,6 +39,9 @@ enum strays_of {
  * not see all of them (the listener was not among what it saw, or memory was short). */
 bool strays_cut(const struct sockaddr_storage *listener, enum strays_of of,
                 struct strays *ret_strays);
+/* The same with the connections of an endpoint, but not its listener, that are watched through
+ * `epoll_fd` or through an epoll descriptor which that one watches. */
+bool strays_cut_watched(int epoll_fd, struct strays *ret_strays);
 /* Whether whoever they belong to has closed all of them. */
 bool strays_are_gone(const struct strays *s);
 /* Leaves the list empty. */

@@ -46,6 +46,15 @@ static void hang_up(struct ofi_writer *w)
     w->own = NULL;
 }
 
+static int insert_peer(struct ofi_writer *w, struct diag *diag)
+{
+    /* The whole array, zero behind the name, because a provider reads as much as its own names
+     * have. */
+    int n = fi_av_insert(w->endpoint.av, w->name, 1, &w->peer, 0, NULL);
+    return n == 1 ? 0
+                  : ofi_fail(diag, S3R_E_RDMA_PEER, "fi_av_insert", n < 0 ? n : FI_EADDRNOTAVAIL);
+}
+
 static int dial(struct ofi_writer *w, struct diag *diag)
 {
     int rc = w->within->needs_local ? 0 : ofi_fabric_clone(w->within, diag, &w->own);
@@ -53,11 +62,31 @@ static int dial(struct ofi_writer *w, struct diag *diag)
         rc = ofi_endpoint_open(w->own ? w->own : w->within, 0, diag, &w->endpoint);
     if (rc != 0)
         return rc;
-    /* The whole array, zero behind the name, because a provider reads as much as its own names
-     * have. */
-    int n = fi_av_insert(w->endpoint.av, w->name, 1, &w->peer, 0, NULL);
-    return n == 1 ? 0
-                  : ofi_fail(diag, S3R_E_RDMA_PEER, "fi_av_insert", n < 0 ? n : FI_EADDRNOTAVAIL);
+    return insert_peer(w, diag);
+}
+
+/* Ends the connection, on which nothing is in flight, and keeps the endpoint. Only of `net` (`tcp`
+ * from 1.18) is it known that its sockets are the whole. False: not seen to have worked. */
+static bool disconnect(struct ofi_writer *w)
+{
+    int fd = -1;
+    if (!w->own || !w->endpoint.can_wait || !w->within->is_one_socket ||
+        fi_control(&w->endpoint.cq->fid, FI_GETWAIT, &fd) != 0)
+        return false;
+    struct strays strays;
+    bool is_all = strays_cut_watched(fd, &strays);
+    return ofi_endpoint_drop(&w->endpoint, &strays) && is_all;
+}
+
+bool ofi_writer_turn(struct ofi_writer *w, const struct token_ofi *to)
+{
+    struct diag diag;
+    if (!disconnect(w) || fi_av_remove(w->endpoint.av, &w->peer, 1, 0) != 0)
+        return false;
+    memset(w->name, 0, sizeof(w->name));
+    memcpy(w->name, to->name, to->name_len);
+    w->name_len = to->name_len;
+    return insert_peer(w, &diag) == 0;
 }
 
 int ofi_writer_open(struct ofi_fabric *f, const struct token_ofi *to, struct diag *diag,
@@ -251,8 +280,10 @@ static int await_connection(struct run *r)
     if (rc == 0 && is_ip && clock_mono_ns() - r->connecting_since_ns >= PROBE_AFTER_NS)
         rc = probe(r);
     if (rc == 0 && r->w->own && clock_mono_ns() >= r->redial_at_ns) {
-        hang_up(r->w);
-        rc = dial(r->w, r->diag);
+        if (!disconnect(r->w)) {
+            hang_up(r->w);
+            rc = dial(r->w, r->diag);
+        }
         r->redial_ns *= 2;
         r->redial_at_ns = clock_mono_ns() + r->redial_ns;
     }

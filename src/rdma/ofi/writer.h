@@ -36,6 +36,9 @@ struct ofi_writer {
  * and no progress is then shared with other clients. */
 int ofi_writer_open(struct ofi_fabric *f, const struct token_ofi *to, struct diag *diag,
                     struct ofi_writer **ret_writer) MUST_CHECK;
+/* Gives a writer that is at rest to another client, in the same fabric: libfabric 1.17 leaks with
+ * each endpoint that is opened. False: it is only good for ofi_writer_close(). */
+bool ofi_writer_turn(struct ofi_writer *w, const struct token_ofi *to) MUST_CHECK;
 /* Ends what is in flight. */
 void ofi_writer_close(struct ofi_writer *w);
 /* `desc`: of the region that holds t->local, where the fabric needs one. Bounds are the caller's.
