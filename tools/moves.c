@@ -4,7 +4,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "client/copy.h"
 #include "tools/place.h"
 
 #include <stdio.h>
@@ -63,13 +62,12 @@ char *far_text(const char *bucket, const char *key)
     return joined("s3://", bucket, key);
 }
 
-/* ---- what the server does by itself, and removals ---- */
+/* ---- removals ---- */
 
 struct errand {
     struct job job;
-    char *from, *to; /* for people */
-    char *bucket, *key, *to_bucket, *to_key, *name;
-    char if_match[ETAG_SIZE + 2]; /* "" for none */
+    char *from; /* for people */
+    char *bucket, *key, *name;
     int root;
 };
 
@@ -77,34 +75,14 @@ static void errand_free(struct job *j)
 {
     struct errand *e = (struct errand *)j;
     free(e->from);
-    free(e->to);
     free(e->bucket);
     free(e->key);
-    free(e->to_bucket);
-    free(e->to_key);
     free(e->name);
     free(e);
 }
 
 static int errand_end(struct job *j, struct hand *h, int error)
 {
-    return error;
-}
-
-static int copy_begin(struct job *j, struct hand *h)
-{
-    struct errand *e = (struct errand *)j;
-    if (hand_cli(h)->o.is_dry_run)
-        return 0;
-    const struct client_place from = {e->bucket, e->key}, to = {e->to_bucket, e->to_key};
-    struct client_result result = {0};
-    int error = client_copy(hand_cli(h)->client, &from, &to,
-                            e->if_match[0] != '\0' ? e->if_match : NULL, &j->diag, &result);
-    hand_moved(h, j, &result);
-    memcpy(j->etag, result.etag, sizeof(j->etag));
-    j->has_crc64 = result.has_crc64;
-    j->crc64 = result.crc64;
-    client_result_fini(&result);
     return error;
 }
 
@@ -128,37 +106,10 @@ static int remove_near_begin(struct job *j, struct hand *h)
     return place_remove(e->root, e->name, &j->diag);
 }
 
-static const struct job_kind copy_kind = {"copy", copy_begin, NULL, errand_end, errand_free};
 static const struct job_kind remove_far_kind = {"remove", remove_far_begin, NULL, errand_end,
                                                 errand_free};
 static const struct job_kind remove_near_kind = {"remove", remove_near_begin, NULL, errand_end,
                                                  errand_free};
-
-int move_across(struct crew *crew, const struct far_place *from, const struct far_place *to)
-{
-    struct errand *e = calloc(1, sizeof(*e));
-    if (e == NULL)
-        return S3R_E_NOMEM;
-    *e = (struct errand){
-        .from = far_text(from->bucket, from->key),
-        .to = far_text(to->bucket, to->key),
-        .bucket = strdup(from->bucket),
-        .key = strdup(from->key),
-        .to_bucket = strdup(to->bucket),
-        .to_key = strdup(to->key),
-        .root = -1,
-    };
-    e->job = (struct job){.kind = &copy_kind, .from = e->from, .to = e->to, .len = from->len};
-    if (from->etag != NULL && from->etag[0] != '\0')
-        etag_quote(from->etag, e->if_match);
-    if (e->from == NULL || e->to == NULL || e->bucket == NULL || e->key == NULL ||
-        e->to_bucket == NULL || e->to_key == NULL) {
-        errand_free(&e->job);
-        return S3R_E_NOMEM;
-    }
-    crew_add(crew, &e->job);
-    return 0;
-}
 
 int remove_far(struct crew *crew, const struct far_place *place)
 {

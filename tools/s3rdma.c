@@ -8,6 +8,7 @@
 
 #include <locale.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,9 @@ static int print_help(void)
 
 /* ---- interruption ---- */
 
-static volatile sig_atomic_t stop_signal, is_stop_ignored;
+/* Read by every thread that has a call under way. */
+static atomic_int stop_signal;
+static atomic_bool is_stop_ignored;
 
 static void on_stop(int signal)
 {

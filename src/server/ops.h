@@ -38,6 +38,7 @@ int op_delete_object(struct request *r);
 int op_create_upload(struct request *r);
 int op_upload_part_prepare(struct request *r);
 int op_upload_part(struct request *r);
+int op_upload_part_copy(struct request *r);
 int op_complete_upload(struct request *r);
 int op_abort_upload(struct request *r);
 int op_list_parts(struct request *r);

@@ -53,7 +53,7 @@ int op_create_upload(struct request *r)
     return 0;
 }
 
-static int stat_open_upload(struct request *r, struct store_upload **ret)
+int open_upload_stat(struct request *r, struct store_upload **ret)
 {
     CLEANUP(store_upload_freep) struct store_upload *upload = NULL;
     struct store_bucket bucket;
@@ -68,6 +68,17 @@ static int stat_open_upload(struct request *r, struct store_upload **ret)
 }
 
 /* ---- UploadPart ---- */
+
+int part_number(struct request *r, uint32_t *ret_number)
+{
+    const char *text = request_query(r, "partNumber");
+    uint64_t number;
+    if (!num_parse_dec(text, strlen(text), LIMIT_PARTS_MAX, &number) || number == 0)
+        return diag_fail(&r->diag, S3R_E_INVALID_ARGUMENT,
+                         "partNumber is not a number from 1 to %d", LIMIT_PARTS_MAX);
+    *ret_number = (uint32_t)number;
+    return 0;
+}
 
 struct part_state {
     uint32_t number;
@@ -89,20 +100,17 @@ static int check_part_checksum(struct request *r, enum checksum_kind wanted)
 int op_upload_part_prepare(struct request *r)
 {
     CLEANUP(store_upload_freep) struct store_upload *upload = NULL;
-    const char *text = request_query(r, "partNumber");
-    uint64_t number, length;
-    if (request_header(r, "x-amz-copy-source"))
-        return diag_fail(&r->diag, S3R_E_UNSUPPORTED, "UploadPartCopy is not offered here");
-    if (!num_parse_dec(text, strlen(text), LIMIT_PARTS_MAX, &number) || number == 0)
-        return diag_fail(&r->diag, S3R_E_INVALID_ARGUMENT,
-                         "partNumber is not a number from 1 to %d", LIMIT_PARTS_MAX);
-    int rc = stat_open_upload(r, &upload);
+    uint64_t length;
+    uint32_t number;
+    int rc = part_number(r, &number);
+    if (!rc)
+        rc = open_upload_stat(r, &upload);
     if (rc)
         return rc;
     struct part_state *state = calloc(1, sizeof *state);
     if (!state)
         return S3R_E_NOMEM;
-    *state = (struct part_state){(uint32_t)number, (enum checksum_kind)upload->checksum_kind};
+    *state = (struct part_state){number, (enum checksum_kind)upload->checksum_kind};
     r->op_state = state;
     r->op_state_free = free;
     rc = put_open(r);
@@ -441,7 +449,7 @@ int op_list_parts(struct request *r)
     if (!rc)
         rc = query_number(r, "max-parts", LIMIT_LIST_MAX, LIMIT_LIST_MAX, &max);
     if (!rc)
-        rc = stat_open_upload(r, &upload);
+        rc = open_upload_stat(r, &upload);
     if (!rc)
         rc = store_part_list(r->server->store, &r->key, upload_id(r), (uint32_t)after, max, &parts,
                              &count, &has_more);

@@ -9,6 +9,7 @@ import urllib.request
 
 import boto3
 import pytest
+from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -367,3 +368,12 @@ def test_many_clients_at_once(server, client, bucket):
         list(pool.map(lambda k: shared.put_object(Bucket=bucket, Key=k, Body=bodies[k]), bodies))
         for key, got in zip(bodies, pool.map(lambda k: read(shared, bucket, k), bodies)):
             assert got == bodies[key]
+
+
+def test_a_managed_copy_of_a_large_object_goes_in_parts(client, bucket):
+    data = os.urandom(17 * MIB)
+    client.put_object(Bucket=bucket, Key="large", Body=data, Metadata={"colour": "blue"})
+    client.copy({"Bucket": bucket, "Key": "large"}, bucket, "copy",
+                Config=TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB))
+    done = client.get_object(Bucket=bucket, Key="copy")
+    assert done["Body"].read() == data and done["ETag"].strip('"').endswith("-4")

@@ -99,6 +99,19 @@ def test_copies_between_buckets_never_pass_through_the_client(cli, s3, bucket, r
     assert get(s3, bucket, "u/a") == b"t/a" and get(s3, bucket, "u/b/c") == b"t/b/c"
 
 
+def test_a_large_copy_goes_in_parts_with_its_metadata(cli, s3, bucket, rdma_server):
+    data = os.urandom(12 * MIB + 1)
+    reply = s3("PUT", f"/{bucket}/large", data, headers=[("x-amz-meta-colour", "blue"),
+                                                         ("content-type", "text/x-test")])
+    assert reply.status == 200
+    before = rdma_server.rdma_counts()
+    rows = cli.json("cp", f"s3://{bucket}/large", f"s3://{bucket}/copy", "--part-size", "5MiB")
+    assert rdma_server.rdma_counts() == before and rows[0]["etag"].endswith("-3")
+    reply = s3("GET", f"/{bucket}/copy")
+    assert reply.body == data and open_uploads(s3, bucket) == []
+    assert (reply["x-amz-meta-colour"], reply["content-type"]) == ("blue", "text/x-test")
+
+
 def test_metadata_and_type_go_along(cli, s3, bucket, tmp_path):
     make_tree(tmp_path, {"file": os.urandom(6 * MIB), "small": b"x"})
     for name in ("file", "small"):

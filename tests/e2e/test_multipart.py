@@ -285,11 +285,53 @@ def test_more_than_a_thousand_parts(s3, upload, target):
     assert s3("GET", target, headers=[("Range", f"bytes={at}-{at + 9}")]).body == b"5" * 10
 
 
-def test_a_copied_part_is_not_offered(s3, upload, bucket):
-    s3("PUT", f"/{bucket}/source", b"x")
-    reply = upload.part(1, b"", headers=[("x-amz-copy-source", f"/{bucket}/source")])
-    assert answer(reply) == (501, "NotImplemented"), reply
+def copied(upload, number, source, *headers):
+    return upload.part(number, b"", headers=[("x-amz-copy-source", source), *headers])
+
+
+def test_copied_parts_make_an_object_of_the_sources_bytes(s3, upload, bucket, target):
+    data = os.urandom(11 * MIB)
+    assert s3("PUT", f"/{bucket}/source", data, sha256=UNSIGNED).status == 200
+    for number, (first, last) in enumerate([(0, 5 * MIB - 1), (3, 5 * MIB + 2)], 1):
+        reply = copied(upload, number, f"/{bucket}/source",
+                       ("x-amz-copy-source-range", f"bytes={first}-{last}"))
+        assert reply.status == 200 and reply.text("ETag"), reply
+        upload.etags[number] = reply.text("ETag")
+    reply = copied(upload, 3, f"{bucket}/source")
+    upload.etags[3] = reply.text("ETag")
+    assert upload.complete().status == 200
+    assert s3("GET", target).body == data[:5 * MIB] + data[3:5 * MIB + 3] + data
+
+
+@pytest.mark.parametrize("source, headers, wanted", [
+    ("/{b}/none", [], (404, "NoSuchKey")),
+    ("/no-such-bucket-copy/k", [], (404, "NoSuchBucket")),
+    ("/{b}/source", [("x-amz-copy-source-range", "bytes=0-10")], (400, "InvalidArgument")),
+    ("/{b}/source", [("x-amz-copy-source-range", "bytes=5-")], (400, "InvalidArgument")),
+    ("/{b}/source", [("x-amz-copy-source-range", "0-3")], (400, "InvalidArgument")),
+    ("/{b}/source", [("x-amz-copy-source-if-match", '"x"')], (412, "PreconditionFailed")),
+    ("/{b}/source?versionId=7", [], (400, "InvalidArgument")),
+    ("nothing", [], (400, "InvalidArgument")),
+])
+def test_a_part_that_cannot_be_copied_is_refused_and_leaves_nothing(s3, upload, bucket, source,
+                                                                   headers, wanted):
+    assert s3("PUT", f"/{bucket}/source", b"0123456789").status == 200
+    assert answer(copied(upload, 1, source.format(b=bucket), *headers)) == wanted
     assert s3("GET", f"{upload.target}?uploadId={upload.id}").texts("PartNumber") == []
+
+
+def test_copied_parts_have_the_checksums_of_their_upload(s3, bucket):
+    data = os.urandom(6 * MIB)
+    assert s3("PUT", f"/{bucket}/source", data, sha256=UNSIGNED).status == 200
+    for name in ("crc64nvme", "crc32c", "sha256"):
+        made = s3("POST", f"/{bucket}/{name}?uploads",
+                  headers=[("x-amz-checksum-algorithm", name.upper())])
+        reply = s3("PUT", f"/{bucket}/{name}?partNumber=1&uploadId={made.text('UploadId')}",
+                   headers=[("x-amz-copy-source", f"/{bucket}/source"),
+                            ("x-amz-copy-source-range", f"bytes=1-{len(data) - 1}")])
+        element = {"crc64nvme": "ChecksumCRC64NVME", "crc32c": "ChecksumCRC32C",
+                   "sha256": "ChecksumSHA256"}[name]
+        assert reply.text(element) == checksum(name, data[1:]), reply
 
 
 def test_one_part_number_from_many_threads_is_one_of_them(s3, upload, target):
