@@ -211,7 +211,7 @@ static int copy_part(struct request *r, uint32_t number, enum checksum_kind kind
 {
     CLEANUP(checksum_destroyp) struct checksum *sum = NULL;
     struct object_attributes a = {0};
-    struct range range;
+    struct range range = {0};
     int64_t modified_ms = 0;
     int rc = choose_range(r, &range);
     if (!rc && kind != CHECKSUM_NONE && kind != CHECKSUM_CRC64NVME)
