@@ -18,7 +18,7 @@ import threading
 
 import pytest
 import urllib3
-from conftest import client_build, moved, program_environment, run
+from conftest import bucket_name, client_build, moved, program_environment, run
 
 import daemon
 import scripted
@@ -75,11 +75,22 @@ def device(request):
     return request.param
 
 
+def python_environment(server, *first):
+    """Of a program; folders of modules that go before others."""
+    path = os.pathsep.join((*map(str, first), PACKAGE, PACKAGES))
+    return {**program_environment(server), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 @pytest.fixture
-def environment(rdma_server):
-    env = program_environment(rdma_server)
-    env.update(PYTHONPATH=f"{PACKAGE}:{PACKAGES}", PYTHONDONTWRITEBYTECODE="1")
-    return env
+def environment(rdma_server, device):
+    assert rdma_server.device == device
+    return python_environment(rdma_server)
+
+
+@pytest.fixture(scope="module")
+def cma_server(module_servers):
+    """For what does not depend on the wire."""
+    return module_servers.start("cma")
 
 
 @pytest.fixture
@@ -190,22 +201,22 @@ def older(request, tmp_path_factory):
     return target
 
 
-@pytest.mark.parametrize("device", ["cma"], scope="module")
-def test_the_program_runs_with_older_releases(older, rdma_server, bucket, environment, s3,
-                                              tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(program_text(rdma_server, bucket))
-    environment["PYTHONPATH"] = f"{older}:{environment['PYTHONPATH']}"
+def test_the_program_runs_with_older_releases(older, cma_server, tmp_path):
+    path, bucket = tmp_path / "program.py", bucket_name()
+    assert cma_server.s3()("PUT", f"/{bucket}").status == 200
+    path.write_text(program_text(cma_server, bucket))
+    environment = python_environment(cma_server, older)
     said = run_python("import minio; print(minio.__file__)", environment)
     assert said.startswith(str(older)), said
-    check_program([sys.executable, "-m", "s3rdma", str(path)], rdma_server, bucket, environment, s3)
+    check_program([sys.executable, "-m", "s3rdma", str(path)], cma_server, bucket, environment,
+                  cma_server.s3())
 
 
 def test_the_readmes_first_transfer(rdma_server, environment):
     with open(os.path.join(PACKAGE, "README.md"), encoding="utf-8") as f:
         text = f.read().partition("```python\n")[2].partition("```")[0]
-    for theirs, mine in (("127.0.0.1:9000", host_port(rdma_server)), ('"me"', repr(daemon.USER)),
-                         ('"a-long-secret"', repr(daemon.SECRET))):
+    for theirs, mine in (("127.0.0.1:9000", host_port(rdma_server)), ("my-bucket", bucket_name()),
+                         ('"me"', repr(daemon.USER)), ('"a-long-secret"', repr(daemon.SECRET))):
         assert theirs in text
         text = text.replace(theirs, mine)
     with moved(rdma_server, puts=1, put_bytes=MIB, gets=1, get_bytes=MIB):
@@ -541,8 +552,7 @@ def test_other_arguments_lead_to_minios_own_request(client, make, bucket, rdma_s
         assert e.value.reason == "arguments"
 
 
-def test_parts_and_progress_are_taken_and_judged_as_by_minio(client, bucket, rdma_server, s3):
-    """Memory of less than 4 GiB goes in one piece all the same."""
+def test_parts_and_progress_are_as_with_minio(client, bucket, rdma_server, s3):
     seen = []
 
     class Progress(threading.Thread):
@@ -552,12 +562,16 @@ def test_parts_and_progress_are_taken_and_judged_as_by_minio(client, bucket, rdm
         def update(self, length):
             seen.append(length)
     body = os.urandom(12 * MIB)
-    with moved(rdma_server, puts=1, put_bytes=len(body)):
-        put(client, bucket, "parts", body, part_size=5 * MIB, num_parallel_uploads=2,
-            progress=Progress())
+    with moved(rdma_server, puts=4, put_bytes=2 * len(body)):
+        whole = put(client, bucket, "whole", body, progress=Progress())
+        parts = put(client, bucket, "parts", body, part_size=5 * MIB, num_parallel_uploads=2)
         with pytest.raises(ValueError, match="part size"):
             put(client, bucket, "parts", body, part_size=1)
-    assert stored(s3, bucket, "parts") == body and seen == [("parts", len(body)), len(body)]
+        with pytest.raises(TypeError):
+            put(client, bucket, "parts", body, part_size="5 MiB")
+    assert seen == [("whole", len(body)), len(body)]
+    assert parts.etag.endswith("-3") and not whole.etag.endswith("-3")
+    assert stored(s3, bucket, "parts") == stored(s3, bucket, "whole") == body
 
 
 # ---- errors ----
@@ -887,14 +901,14 @@ def test_forked_workers_use_their_parents_client(rdma_server, bucket, environmen
 
 # ---- the package ----
 
-@pytest.mark.parametrize("device", ["cma"], scope="module")
-def test_pip_installs_it(rdma_server, bucket, environment, s3, tmp_path):
+def test_pip_installs_it(cma_server, tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
     shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation",
          "--disable-pip-version-check", "--target", str(target), str(source)], os.environ.copy())
     assert (target / "s3rdma" / "py.typed").exists()
-    path = tmp_path / "program.py"
-    path.write_text(program_text(rdma_server, bucket).replace("from minio", "from s3rdma"))
-    check_program([sys.executable, str(path)], rdma_server, bucket,
-                  {**environment, "PYTHONPATH": f"{target}:{PACKAGES}"}, s3)
+    path, bucket = tmp_path / "program.py", bucket_name()
+    assert cma_server.s3()("PUT", f"/{bucket}").status == 200
+    path.write_text(program_text(cma_server, bucket).replace("from minio", "from s3rdma"))
+    environment = {**program_environment(cma_server), "PYTHONPATH": f"{target}:{PACKAGES}"}
+    check_program([sys.executable, str(path)], cma_server, bucket, environment, cma_server.s3())

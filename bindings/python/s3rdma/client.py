@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import operator
 import ssl
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Set, Tuple, Union, overload
@@ -329,8 +330,9 @@ def _put_options(request: Request, said: Dict[str, Any]) -> None:
         headers = {**make(said.get("metadata"), None, said.get("tags"), None, False),
                    "Content-Type": content_type}
     request.headers = {name: _one_value(name, value) for name, value in headers.items()}
-    request.part_size = said.get("part_size", 0)
-    request.parts_in_flight = said.get("num_parallel_uploads", 0)
+    request.part_size = operator.index(said.get("part_size", 0))
+    if "num_parallel_uploads" in said:
+        request.parts_in_flight = min(max(1, operator.index(said["num_parallel_uploads"])), 100)
     if said.get("progress"):
         said["progress"].set_meta(object_name=request.key, total_length=request.memory.length)
 
