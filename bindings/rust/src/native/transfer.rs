@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Transfers as futures, and the memory that they use.
+use super::{locked, Handle, Options, Outcome, Upload};
+use crate::ffi;
+use crate::s3::error::Error;
+use std::ffi::CString;
+use std::future::Future;
+use std::os::raw::{c_int, c_void};
+use std::pin::Pin;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Page-aligned memory that is registered while it lives.
+pub(crate) struct Memory {
+    ptr: *mut c_void,
+    len: usize,
+    handle: Arc<Handle>,
+}
+
+// It is owned like a Vec; the C side lets any thread free it.
+unsafe impl Send for Memory {}
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub(crate) fn new(handle: &Arc<Handle>, len: usize) -> Result<Self, Error> {
+        let mut ptr = ptr::null_mut();
+        if len > 0 {
+            ptr = unsafe { ffi::s3r_alloc(handle.client(), len) };
+            if ptr.is_null() {
+                let why = format!("no memory of {len} bytes, or none that may be locked");
+                return Err(Error::Other {
+                    number: ffi::ERROR_NOMEM,
+                    message: why,
+                });
+            }
+        }
+        Ok(Memory {
+            ptr,
+            len,
+            handle: Arc::clone(handle),
+        })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut c_void {
+        self.ptr
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        unsafe { ffi::s3r_free(self.handle.client(), self.ptr) }
+    }
+}
+
+pub(crate) enum Kind {
+    Put,
+    Get,
+    /// From this offset of the object.
+    GetRange(u64),
+    Part(Arc<Upload>, u32),
+}
+
+/// A transfer that can be submitted.
+pub(crate) struct Job {
+    pub kind: Kind,
+    pub bucket: CString,
+    pub key: CString,
+    pub ptr: *mut c_void,
+    pub len: usize,
+    pub options: Options,
+}
+
+// The memory is the transfer's until it ends.
+unsafe impl Send for Job {}
+unsafe impl Sync for Job {}
+
+/// What fits into one window; more goes in pieces, by the blocking calls.
+const WINDOW_MAX: u64 = u32::MAX as u64;
+
+impl Job {
+    fn is_large(&self) -> bool {
+        self.len as u64 > WINDOW_MAX && !matches!(self.kind, Kind::Part(..))
+    }
+
+    /// What `submit` does, but until it is done.
+    fn run(&self, client: *mut ffi::s3r_client) -> Outcome {
+        let (bucket, key) = (self.bucket.as_ptr(), self.key.as_ptr());
+        let (ptr, len, o) = (self.ptr, self.len, self.options.as_ptr());
+        let result = unsafe { ffi::s3r_result_new() };
+        if result.is_null() {
+            return Outcome::local(ffi::ERROR_NOMEM);
+        }
+        let rc = unsafe {
+            match &self.kind {
+                Kind::Put => ffi::s3r_put(client, bucket, key, ptr, len, o, result),
+                Kind::Get => ffi::s3r_get(client, bucket, key, ptr, len, o, result),
+                Kind::GetRange(off) => {
+                    ffi::s3r_get_range(client, bucket, key, *off, ptr, len, o, result)
+                }
+                Kind::Part(upload, number) => {
+                    ffi::s3r_upload_part(upload.as_ptr(), *number, ptr, len, o, result)
+                }
+            }
+        };
+        let outcome = unsafe { Outcome::read(rc, result) };
+        unsafe { ffi::s3r_result_free(result) };
+        outcome
+    }
+
+    pub(super) unsafe fn submit(&self, queue: *mut ffi::s3r_queue, cookie: u64) -> c_int {
+        let (bucket, key) = (self.bucket.as_ptr(), self.key.as_ptr());
+        let (ptr, len, o) = (self.ptr, self.len, self.options.as_ptr());
+        match &self.kind {
+            Kind::Put => ffi::s3r_submit_put(queue, bucket, key, ptr, len, o, cookie),
+            Kind::Get => ffi::s3r_submit_get(queue, bucket, key, ptr, len, o, cookie),
+            Kind::GetRange(off) => {
+                ffi::s3r_submit_get_range(queue, bucket, key, *off, ptr, len, o, cookie)
+            }
+            Kind::Part(upload, number) => {
+                ffi::s3r_submit_part(queue, upload.as_ptr(), *number, ptr, len, o, cookie)
+            }
+        }
+    }
+}
+
+/// What must outlive a transfer whose future is gone.
+struct Kept {
+    _memory: Memory,
+    _job: Arc<Job>,
+}
+
+/// Where a transfer's end arrives.
+#[derive(Default)]
+pub(super) struct Slot {
+    state: Mutex<SlotState>,
+    ended: Condvar,
+    is_cancelled: AtomicBool,
+}
+
+#[derive(Default)]
+struct SlotState {
+    has_ended: bool,
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+    kept: Option<Kept>,
+}
+
+impl Slot {
+    pub(super) fn end(&self, outcome: Outcome) {
+        let (waker, kept) = {
+            let mut state = locked(&self.state);
+            state.has_ended = true;
+            state.outcome = Some(outcome);
+            (state.waker.take(), state.kept.take())
+        };
+        self.ended.notify_all();
+        drop(kept);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The end, or a promise to wake.
+    fn poll(&self, waker: &Waker) -> Poll<Outcome> {
+        let mut state = locked(&self.state);
+        match state.outcome.take() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                state.waker = Some(waker.clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let mut state = locked(&self.state);
+        while !state.has_ended {
+            state = self
+                .ended
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Until the end; now, when that was already.
+    fn keep(&self, kept: Kept) {
+        let mut state = locked(&self.state);
+        if !state.has_ended {
+            state.kept = Some(kept);
+        }
+    }
+}
+
+enum Stage {
+    Unsent,
+    Queued(u64),
+    OnThread,
+    Done,
+}
+
+/// One transfer; nothing happens before it is polled.
+pub(crate) struct Transfer {
+    handle: Arc<Handle>,
+    job: Arc<Job>,
+    /// None: the caller's memory.
+    memory: Option<Memory>,
+    slot: Arc<Slot>,
+    stage: Stage,
+}
+
+impl Transfer {
+    pub(crate) fn new(handle: &Arc<Handle>, job: Job, memory: Option<Memory>) -> Self {
+        Transfer {
+            handle: Arc::clone(handle),
+            job: Arc::new(job),
+            memory,
+            slot: Arc::default(),
+            stage: Stage::Unsent,
+        }
+    }
+
+    fn done(&mut self, outcome: Outcome) -> Poll<(Outcome, Option<Memory>)> {
+        self.stage = Stage::Done;
+        Poll::Ready((outcome, self.memory.take()))
+    }
+
+    /// On a thread of its own, as what has several pieces is not for the queue.
+    fn start_thread(&mut self) -> Result<(), c_int> {
+        match self.job.options.set_cancel(&self.slot.is_cancelled) {
+            ffi::OK => {}
+            rc => return Err(rc),
+        }
+        let (handle, job, slot) = (self.handle.clone(), self.job.clone(), self.slot.clone());
+        std::thread::Builder::new()
+            .name("s3rdma large".to_string())
+            .spawn(move || slot.end(job.run(handle.client())))
+            .map_err(|_| ffi::ERROR_INTERNAL)?;
+        self.stage = Stage::OnThread;
+        Ok(())
+    }
+
+    fn start(&mut self, waker: &Waker) -> Result<(), c_int> {
+        if self.job.is_large() {
+            return self.start_thread();
+        }
+        let cookie = self.handle.0.submit(&self.job, &self.slot, waker)?;
+        self.stage = Stage::Queued(cookie);
+        Ok(())
+    }
+}
+
+impl Future for Transfer {
+    type Output = (Outcome, Option<Memory>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Stage::Unsent = this.stage {
+            match this.start(cx.waker()) {
+                Ok(()) => {}
+                Err(ffi::ERROR_BUSY) => return Poll::Pending,
+                Err(rc) => return this.done(Outcome::local(rc)),
+            }
+        }
+        match this.slot.poll(cx.waker()) {
+            Poll::Ready(outcome) => this.done(outcome),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Transfer {
+    /// It still has to end.
+    fn cancel(&self) {
+        match self.stage {
+            Stage::Unsent | Stage::Done => {}
+            Stage::Queued(cookie) => unsafe {
+                ffi::s3r_queue_cancel(self.handle.0.queue, cookie);
+            },
+            Stage::OnThread => self.slot.is_cancelled.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if let Stage::Unsent | Stage::Done = self.stage {
+            return;
+        }
+        self.cancel();
+        match self.memory.take() {
+            Some(memory) => self.slot.keep(Kept {
+                _memory: memory,
+                _job: Arc::clone(&self.job),
+            }),
+            None => self.slot.wait(),
+        }
+    }
+}
+
+/// Several transfers of the caller's memory together; the first that fails cancels the others.
+pub(crate) struct Together {
+    transfers: Vec<Transfer>,
+    ended: Vec<Option<Outcome>>,
+}
+
+impl Together {
+    pub(crate) fn new(transfers: Vec<Transfer>) -> Self {
+        let ended = vec![None; transfers.len()];
+        Together { transfers, ended }
+    }
+
+    fn cancel(&self) {
+        self.transfers.iter().for_each(Transfer::cancel);
+    }
+}
+
+impl Future for Together {
+    /// In their order; or the first failure.
+    type Output = Result<Vec<Outcome>, Outcome>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut is_pending = false;
+        for (transfer, end) in this.transfers.iter_mut().zip(&mut this.ended) {
+            if end.is_some() {
+                continue;
+            }
+            match Pin::new(transfer).poll(cx) {
+                Poll::Pending => is_pending = true,
+                Poll::Ready((outcome, _)) if outcome.error != ffi::OK => {
+                    return Poll::Ready(Err(outcome));
+                }
+                Poll::Ready((outcome, _)) => *end = Some(outcome),
+            }
+        }
+        if is_pending {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(this.ended.drain(..).flatten().collect()))
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        // All at once; then each waits for its end.
+        self.cancel();
+    }
+}
