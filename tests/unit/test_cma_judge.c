@@ -315,7 +315,7 @@ static uint64_t start_of(pid_t pid)
 
 struct look {
     struct peers *peers;
-    uint64_t pid, start;
+    struct token_cma token;
     atomic_int rc;
 };
 
@@ -323,7 +323,7 @@ static void *look(void *arg)
 {
     struct look *l = arg;
     struct peer *p;
-    int rc = peers_get(l->peers, l->pid, l->start, NULL, &p);
+    int rc = peers_get(l->peers, &l->token, NULL, &p);
     if (rc == 0)
         peers_put(l->peers, p);
     atomic_store(&l->rc, rc);
@@ -343,10 +343,10 @@ static void a_client_s_dead_file_system_stops_no_server(void **state)
     snprintf(file, sizeof file, "%s/file", d.dir);
     pid_t child = start_swapping_owner(file, &swap, &is_swapped);
     await_byte(is_swapped);
-    struct look l = {.pid = (uint64_t)child, .start = start_of(child), .rc = 1};
+    struct look l = {.token = {.pid = (uint64_t)child, .start = start_of(child)}, .rc = 1};
     assert_int_equal(peers_create(&peers), 0);
     l.peers = peers;
-    assert_int_equal(peers_get(peers, l.pid, l.start, NULL, &p), 0);
+    assert_int_equal(peers_get(peers, &l.token, NULL, &p), 0);
     peers_put(peers, p);
     assert_int_equal(write(swap, "", 1), 1);
     await_byte(is_swapped);

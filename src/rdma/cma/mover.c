@@ -220,7 +220,7 @@ static int cma_transfer(void *mover, const struct transfer *t, struct diag *diag
     struct cma_mover *m = mover;
     struct peer *peer;
     *ret_moved = 0;
-    int rc = peers_get(m->peers, t->token->cma.pid, t->token->cma.start, diag, &peer);
+    int rc = peers_get(m->peers, &t->token->cma, diag, &peer);
     if (rc)
         return rc;
     rc = move_pieces(m, peer, t, diag, ret_moved);

@@ -20,13 +20,19 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define LINK_TEXT "/memfd:" TABLE_NAME " (deleted)"
 
+/* A table and where its process has it. */
+struct found {
+    char fd_path[24]; /* "fd/N", below the process's directory */
+    dev_t dev;
+    ino_t ino;
+    struct table *map;
+};
+
+/* A table of a process. */
 struct peer {
     process_id id; /* this and what follows: fixed after open */
     int proc_fd;
-    char fd_path[24]; /* "fd/N", below proc_fd */
-    dev_t dev;
-    ino_t ino;
-    struct table *table;
+    struct found table;
     /* lock `peers.lock` */
     unsigned pins;
     bool is_listed;
@@ -41,12 +47,18 @@ struct peers {
     int64_t swept_ns;
 };
 
+static void unmap(struct found *f)
+{
+    if (f->map)
+        munmap(f->map, TABLE_LEN);
+    f->map = NULL;
+}
+
 static void peer_destroy(struct peer *p)
 {
     if (!p)
         return;
-    if (p->table)
-        munmap(p->table, TABLE_LEN);
+    unmap(&p->table);
     closep(&p->proc_fd);
     free(p);
 }
@@ -58,7 +70,14 @@ static void peer_destroyp(struct peer **p)
 
 struct table *peer_table(struct peer *peer)
 {
-    return peer->table;
+    return peer->table.map;
+}
+
+/* Does it have the window that the token names? Whether it is open is asked later, and again. */
+static bool has_window(const struct found *f, const struct token_cma *t)
+{
+    return t->slot < TABLE_SLOTS && t->key != 0 &&
+           atomic_load(&f->map->slots[t->slot].key) == t->key;
 }
 
 /* Asks no file system: a name is only in the kernel. */
@@ -74,9 +93,10 @@ static bool is_table_link(int dir_fd, const char *name)
 bool peer_is_current(const struct peer *peer)
 {
     struct stat st;
-    return is_table_link(peer->proc_fd, peer->fd_path) &&
-           fstatat(peer->proc_fd, peer->fd_path, &st, 0) == 0 && st.st_dev == peer->dev &&
-           st.st_ino == peer->ino;
+    const struct found *f = &peer->table;
+    return is_table_link(peer->proc_fd, f->fd_path) &&
+           fstatat(peer->proc_fd, f->fd_path, &st, 0) == 0 && st.st_dev == f->dev &&
+           st.st_ino == f->ino;
 }
 
 static int not_there(struct diag *diag, uint64_t pid)
@@ -169,9 +189,9 @@ static struct table *map_table(int path_fd, process_id id)
     return map;
 }
 
-/* Is the descriptor `name` of the peer its table? A process may hold others' too: a forked child
- * its parent's, a server its clients'. */
-static bool try_descriptor(struct peer *p, int dir_fd, const char *name)
+/* Is the descriptor `name` of the process a table of its own? It may hold others' too: a forked
+ * child its parent's, a server its clients'. */
+static bool try_descriptor(process_id id, int dir_fd, const char *name, struct found *ret_found)
 {
     struct stat st;
     if (!is_table_link(dir_fd, name))
@@ -179,12 +199,11 @@ static bool try_descriptor(struct peer *p, int dir_fd, const char *name)
     CLEANUP(closep) int fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
     if (fd < 0 || !is_tmpfs_file(fd, &st))
         return false;
-    p->table = map_table(fd, p->id);
-    if (!p->table)
+    struct table *map = map_table(fd, id);
+    if (!map)
         return false;
-    p->dev = st.st_dev;
-    p->ino = st.st_ino;
-    snprintf(p->fd_path, sizeof p->fd_path, "fd/%.10s", name);
+    *ret_found = (struct found){.dev = st.st_dev, .ino = st.st_ino, .map = map};
+    snprintf(ret_found->fd_path, sizeof ret_found->fd_path, "fd/%.10s", name);
     return true;
 }
 
@@ -194,38 +213,57 @@ static void close_dir(DIR **dir)
         closedir(*dir);
 }
 
-static int find_table(struct peer *p, struct diag *diag)
+/* Each copy of this library in a process has a table. That with the window, else the first: what is
+ * wrong with the token is then found there. */
+static void choose_table(struct peer *p, DIR *dir, const struct token_cma *t)
 {
-    uint64_t pid = process_pid(p->id);
+    struct dirent *entry;
+    struct found f;
+    int tables = 0;
+    for (int seen = 0; seen < PEER_DESCRIPTORS_MAX && tables < PEER_TABLES_MAX; seen++) {
+        if (!(entry = readdir(dir)))
+            return;
+        if (entry->d_name[0] == '.' || !try_descriptor(p->id, dirfd(dir), entry->d_name, &f))
+            continue;
+        if (tables++ > 0 && !has_window(&f, t)) {
+            unmap(&f);
+            continue;
+        }
+        unmap(&p->table);
+        p->table = f;
+        if (has_window(&f, t))
+            return;
+    }
+}
+
+static int find_table(struct peer *p, const struct token_cma *t, struct diag *diag)
+{
     int fd = openat(p->proc_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return may_not_look(diag, pid, "the descriptors");
+        return may_not_look(diag, t->pid, "the descriptors");
     CLEANUP(close_dir) DIR *dir = fdopendir(fd);
     if (!dir) {
         closep(&fd);
         return S3R_E_NOMEM;
     }
-    struct dirent *entry;
-    for (int seen = 0; seen < PEER_DESCRIPTORS_MAX && (entry = readdir(dir)); seen++) {
-        if (entry->d_name[0] != '.' && try_descriptor(p, dirfd(dir), entry->d_name))
-            return 0;
-    }
-    return diag_fail(diag, S3R_E_RDMA_PEER, "process %llu has no window table",
-                     (unsigned long long)pid);
+    choose_table(p, dir, t);
+    return p->table.map ? 0
+                        : diag_fail(diag, S3R_E_RDMA_PEER, "process %llu has no window table",
+                                    (unsigned long long)t->pid);
 }
 
-static int peer_open(uint64_t pid, uint64_t start, struct diag *diag, struct peer **ret_peer)
+static int peer_open(const struct token_cma *t, struct diag *diag, struct peer **ret_peer)
 {
-    if (pid >> PROCESS_PID_BITS || start > UINT64_MAX >> PROCESS_PID_BITS)
-        return not_there(diag, pid);
+    if (t->pid >> PROCESS_PID_BITS || t->start > UINT64_MAX >> PROCESS_PID_BITS)
+        return not_there(diag, t->pid);
     CLEANUP(peer_destroyp) struct peer *p = calloc(1, sizeof *p);
     if (!p)
         return S3R_E_NOMEM;
     p->proc_fd = -1;
-    p->id = process_id_of(pid, start);
-    int rc = open_process(pid, start, diag, &p->proc_fd);
+    p->id = process_id_of(t->pid, t->start);
+    int rc = open_process(t->pid, t->start, diag, &p->proc_fd);
     if (!rc)
-        rc = find_table(p, diag);
+        rc = find_table(p, t, diag);
     if (!rc)
         *ret_peer = STEAL(p);
     return rc;
@@ -275,16 +313,28 @@ static void sweep(struct peers *peers, int64_t now_ns)
     }
 }
 
-static struct peer *find_listed(struct peers *peers, process_id id)
+static struct peer *find_listed(struct peers *peers, const struct token_cma *t)
 {
+    process_id id = process_id_of(t->pid, t->start);
     for (unsigned i = 0; i < peers->count; i++) {
         struct peer *p = peers->list[i];
-        if (p->id != id)
+        if (p->id != id || !has_window(&p->table, t))
             continue;
         if (peer_is_current(p))
             return p;
         unlist(peers, i);
         return NULL;
+    }
+    return NULL;
+}
+
+static struct peer *find_same(struct peers *peers, const struct peer *opened)
+{
+    for (unsigned i = 0; i < peers->count; i++) {
+        struct peer *p = peers->list[i];
+        if (p->id == opened->id && p->table.dev == opened->table.dev &&
+            p->table.ino == opened->table.ino && peer_is_current(p))
+            return p;
     }
     return NULL;
 }
@@ -321,7 +371,7 @@ static int list_opened(struct peers *peers, struct peer *opened, struct diag *di
     int rc = 0;
     CLEANUP(peer_destroyp) struct peer *p = opened;
     pthread_mutex_lock(&peers->lock);
-    struct peer *listed = pin(find_listed(peers, p->id), clock_mono_ns());
+    struct peer *listed = pin(find_same(peers, p), clock_mono_ns());
     if (listed) {
         *ret_peer = listed;
     } else if (make_room(peers)) {
@@ -336,19 +386,19 @@ static int list_opened(struct peers *peers, struct peer *opened, struct diag *di
     return rc;
 }
 
-int peers_get(struct peers *peers, uint64_t pid, uint64_t start, struct diag *diag,
+int peers_get(struct peers *peers, const struct token_cma *t, struct diag *diag,
               struct peer **ret_peer)
 {
     int64_t now_ns = clock_mono_ns();
     pthread_mutex_lock(&peers->lock);
     sweep(peers, now_ns);
-    struct peer *p = pin(find_listed(peers, process_id_of(pid, start)), now_ns);
+    struct peer *p = pin(find_listed(peers, t), now_ns);
     pthread_mutex_unlock(&peers->lock);
     if (p) {
         *ret_peer = p;
         return 0;
     }
-    int rc = peer_open(pid, start, diag, &p);
+    int rc = peer_open(t, diag, &p);
     return rc ? rc : list_opened(peers, p, diag, ret_peer);
 }
 
