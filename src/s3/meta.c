@@ -2,6 +2,7 @@
 #include "s3/meta.h"
 
 #include "base/limits.h"
+#include "base/text.h"
 
 #include <string.h>
 #include <strings.h>
@@ -102,59 +103,6 @@ int meta_collect(const struct headers *request, struct diag *diag, struct header
         return diag_fail(diag, S3R_E_METADATA_TOO_LARGE,
                          "user metadata has %zu bytes; at most %d are allowed", len,
                          LIMIT_METADATA_LEN_MAX);
-    *ret_meta = meta;
-    meta = (struct headers){0};
-    return 0;
-}
-
-static void add_le(struct text *out, size_t n, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        text_char(out, (char)(n >> 8 * i & 255));
-}
-
-static size_t get_le(const unsigned char *p, size_t bytes)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < bytes; i++)
-        n |= (size_t)p[i] << 8 * i;
-    return n;
-}
-
-#define ROW_HEAD_LEN 6
-
-int meta_encode(const struct headers *meta, struct text *out)
-{
-    _Static_assert(LIMIT_HEADERS_LEN_MAX <= UINT16_MAX, "a name's length fits its two bytes");
-    for (size_t i = 0; i < meta->count; i++) {
-        const struct header *row = &meta->rows[i];
-        add_le(out, strlen(row->name), 2);
-        add_le(out, strlen(row->value), 4);
-        text_str(out, row->name);
-        text_str(out, row->value);
-    }
-    return text_error(out);
-}
-
-int meta_decode(const void *bytes, size_t len, struct headers *ret_meta)
-{
-    CLEANUP(headers_fini) struct headers meta = {0};
-    const unsigned char *p = bytes;
-    while (len) {
-        if (len < ROW_HEAD_LEN)
-            return S3R_E_STORE_CORRUPT;
-        size_t name_len = get_le(p, 2), value_len = get_le(p + 2, 4);
-        p += ROW_HEAD_LEN;
-        len -= ROW_HEAD_LEN;
-        if (name_len > len || value_len > len - name_len)
-            return S3R_E_STORE_CORRUPT;
-        int rc =
-            headers_add_n(&meta, (const char *)p, name_len, (const char *)p + name_len, value_len);
-        if (rc)
-            return rc == S3R_E_NOMEM ? rc : S3R_E_STORE_CORRUPT;
-        p += name_len + value_len;
-        len -= name_len + value_len;
-    }
     *ret_meta = meta;
     meta = (struct headers){0};
     return 0;

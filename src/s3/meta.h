@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meta.h - what a client wants kept with an object, as the store keeps it.
+/* meta.h - what a client wants kept with an object.
  * Does:     collects x-amz-meta-* and Cache-Control, Content-Disposition, Content-Encoding,
- *           Content-Language, Content-Type, Expires; one byte form for the store, and back.
- * Not here: tags, retention, encryption; the response-* overrides (server).
+ *           Content-Language, Content-Type, Expires.
+ * Not here: tags, retention, encryption; the response-* overrides (server); the bytes that the
+ *           store keeps (store/record.h).
  * Units:    bytes.
  * Owns:     results are the caller's `struct headers`.
  * Threads:  any.
- * Errors:   S3R_E_METADATA_TOO_LARGE, S3R_E_NOMEM; S3R_E_STORE_CORRUPT for bytes that meta_encode()
- *           did not write.
+ * Errors:   S3R_E_METADATA_TOO_LARGE, S3R_E_INVALID_ARGUMENT, S3R_E_NOMEM.
  * Limits:   LIMIT_METADATA_LEN_MAX bytes of user metadata: names without x-amz-meta- and values. */
 #ifndef S3R_S3_META_H
 #define S3R_S3_META_H
 
 #include "base/attr.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "s3/headers.h"
-
-#include <stddef.h>
 
 #define META_PREFIX "x-amz-meta-"
 /* For an object that was stored without one. */
@@ -27,8 +24,5 @@
  * several times becomes one, joined by commas; values keep their bytes. */
 int meta_collect(const struct headers *request, struct diag *diag,
                  struct headers *ret_meta) MUST_CHECK;
-/* Appends: for each row u16 name length, u32 value length (little-endian), name, value. */
-int meta_encode(const struct headers *meta, struct text *out) MUST_CHECK;
-int meta_decode(const void *bytes, size_t len, struct headers *ret_meta) MUST_CHECK;
 
 #endif

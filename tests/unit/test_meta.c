@@ -75,40 +75,12 @@ static void user_metadata_has_at_most_2048_bytes(void **state)
     headers_fini(&h);
 }
 
-static void the_stored_form_round_trips_and_damage_is_found(void **state)
-{
-    struct headers h = {0}, back;
-    struct text t;
-    text_init(&t, 1000);
-    add(&h, "content-type", "a/b");
-    add(&h, "x-amz-meta-a", "\xff\x80");
-    assert_int_equal(meta_encode(&h, &t), 0);
-    assert_memory_equal(t.data, "\x0c\0\x03\0\0\0content-typea/b", 21);
-    assert_int_equal(meta_decode(t.data, t.len, &back), 0);
-    assert_int_equal(back.count, 2);
-    assert_string_equal(headers_get(&back, "x-amz-meta-a"), "\xff\x80");
-    headers_fini(&back);
-    for (size_t len = 1; len < t.len; len++)
-        if (len != 21) /* a whole row */
-            assert_int_equal(meta_decode(t.data, len, &back), S3R_E_STORE_CORRUPT);
-    assert_int_equal(meta_decode("\x01\0\xff\xff\xff\xff"
-                                 "a",
-                                 7, &back),
-                     S3R_E_STORE_CORRUPT);
-    assert_int_equal(meta_decode("\x01\0\x02\0\0\0a\r\n", 9, &back), S3R_E_STORE_CORRUPT);
-    assert_int_equal(meta_decode("", 0, &back), 0);
-    headers_fini(&back);
-    headers_fini(&h);
-    text_fini(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_belongs_to_the_object_is_kept_and_nothing_else),
         cmocka_unit_test(aws_chunked_is_no_encoding_of_the_object),
         cmocka_unit_test(user_metadata_has_at_most_2048_bytes),
-        cmocka_unit_test(the_stored_form_round_trips_and_damage_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
