@@ -2,6 +2,7 @@
 #include "base/crc64.h"
 
 #include "base/attr.h"
+#include "base/crcmath.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -13,37 +14,13 @@
 
 typedef uint64_t crc_fn(uint64_t state, const unsigned char *p, size_t len);
 
-/* fixed after crc64_setup() */
+static const struct crc_field field = {.poly = POLY_REFLECTED, .width = 64};
+/* fixed after setup() */
 static uint64_t slice_table[SLICES][256];
 static uint64_t fold_16[2], fold_64[2]; /* x^(D+63), x^(D-1) mod P for D = 128 and 512 */
 static crc_fn *best;
 static const char *best_name;
 static pthread_once_t setup_once = PTHREAD_ONCE_INIT;
-
-/* a * b mod P, both reflected. */
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    uint64_t product = 0;
-    for (int i = 0; i < 64; i++) {
-        if (a >> 63)
-            product ^= b;
-        a <<= 1;
-        b = b >> 1 ^ (b & 1 ? POLY_REFLECTED : 0);
-    }
-    return product;
-}
-
-/* x^n mod P, reflected. */
-static uint64_t power_of_x(uint64_t n)
-{
-    uint64_t result = UINT64_C(1) << 63, square = UINT64_C(1) << 62;
-    for (; n; n >>= 1) {
-        if (n & 1)
-            result = multiply(result, square);
-        square = multiply(square, square);
-    }
-    return result;
-}
 
 static uint64_t load_le64(const unsigned char *p)
 {
@@ -194,10 +171,10 @@ static void setup(void)
             slice_table[slice][i] = before >> 8 ^ slice_table[0][before & 255];
         }
     /* A carry-less product of two reflected numbers is off by one bit, hence the - 1. */
-    fold_16[0] = power_of_x(128 + 64 - 1);
-    fold_16[1] = power_of_x(128 - 1);
-    fold_64[0] = power_of_x(512 + 64 - 1);
-    fold_64[1] = power_of_x(512 - 1);
+    fold_16[0] = crc_power_of_x(&field, 128 + 64 - 1);
+    fold_16[1] = crc_power_of_x(&field, 128 - 1);
+    fold_64[0] = crc_power_of_x(&field, 512 + 64 - 1);
+    fold_64[1] = crc_power_of_x(&field, 512 - 1);
     best = portable;
     best_name = "portable";
 #ifdef CARRYLESS_NAME
@@ -226,16 +203,7 @@ const char *crc64_method(void)
     return best_name;
 }
 
-/* Appending B multiplies A's remainder by x^(8 * len_b); the ones of initial value and final XOR
- * cancel out. */
 uint64_t crc64_combine(uint64_t crc_a, uint64_t crc_b, uint64_t len_b)
 {
-    /* 8 * len_b can pass 64 bits: square x^8 instead */
-    uint64_t shift = UINT64_C(1) << 63, square = power_of_x(8);
-    for (uint64_t n = len_b; n; n >>= 1) {
-        if (n & 1)
-            shift = multiply(shift, square);
-        square = multiply(square, square);
-    }
-    return multiply(crc_a, shift) ^ crc_b;
+    return crc_combine(&field, crc_a, crc_b, len_b);
 }

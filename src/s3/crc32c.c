@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "s3/crc32c.h"
 
+#include "base/crcmath.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -115,28 +117,8 @@ const char *crc32c_method(void)
     return best_name;
 }
 
-/* a * b mod P, both reflected. */
-static uint32_t multiply(uint32_t a, uint32_t b)
-{
-    uint32_t product = 0;
-    for (int i = 0; i < 32; i++) {
-        if (a >> 31)
-            product ^= b;
-        a <<= 1;
-        b = b >> 1 ^ (b & 1 ? POLY_REFLECTED : 0);
-    }
-    return product;
-}
-
-/* Appending B multiplies A's remainder by x^(8 * len_b); the ones of initial value and final XOR
- * cancel out. */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b)
 {
-    uint32_t shift = UINT32_C(1) << 31, square = UINT32_C(1) << (31 - 8); /* 1, x^8 */
-    for (uint64_t n = len_b; n; n >>= 1) {
-        if (n & 1)
-            shift = multiply(shift, square);
-        square = multiply(square, square);
-    }
-    return multiply(crc_a, shift) ^ crc_b;
+    static const struct crc_field field = {.poly = POLY_REFLECTED, .width = 32};
+    return (uint32_t)crc_combine(&field, crc_a, crc_b, len_b);
 }
