@@ -33,19 +33,28 @@ static int judge_early(struct request *r)
     return rc;
 }
 
+static void free_attributes(void *attributes)
+{
+    object_attributes_fini(attributes);
+    free(attributes);
+}
+
 int op_put_object_prepare(struct request *r)
 {
     struct store_bucket bucket;
-    struct object_attributes attributes;
+    struct object_attributes *attributes;
     int rc = store_bucket_stat(r->server->store, r->target.bucket, &bucket);
     if (!rc)
         rc = judge_early(r);
-    if (!rc)
-        rc = object_attributes_collect(r, &attributes);
     if (rc)
         return rc;
-    object_attributes_fini(&attributes);
-    return put_open(r);
+    attributes = calloc(1, sizeof *attributes);
+    if (!attributes)
+        return S3R_E_NOMEM;
+    r->op_state = attributes;
+    r->op_state_free = free_attributes;
+    rc = object_attributes_collect(r, attributes);
+    return rc ? rc : put_open(r);
 }
 
 int put_open(struct request *r)
@@ -113,23 +122,18 @@ int put_reply(struct request *r, const char *etag, uint64_t size)
 
 int op_put_object(struct request *r)
 {
-    struct object_attributes a;
+    struct object_attributes *a = r->op_state;
     struct cond cond;
     int64_t modified_ms;
     int rc = cond_parse_write(http_headers(r->ex), &r->diag, &cond);
     if (rc)
         return rc;
-    rc = object_attributes_collect(r, &a);
-    if (!rc) {
-        uint64_t size = payload_len(r->payload);
-        rc = put_receive(r, &a, "-1");
-        if (!rc)
-            rc =
-                store_put(r->writer, &r->key, &a.store, judge_write, &cond, &r->diag, &modified_ms);
-        if (!rc)
-            rc = put_reply(r, a.etag, size);
-        object_attributes_fini(&a);
-    }
+    uint64_t size = payload_len(r->payload);
+    rc = put_receive(r, a, "-1");
+    if (!rc)
+        rc = store_put(r->writer, &r->key, &a->store, judge_write, &cond, &r->diag, &modified_ms);
+    if (!rc)
+        rc = put_reply(r, a->etag, size);
     cond_fini(&cond);
     return rc;
 }
