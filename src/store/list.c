@@ -7,20 +7,14 @@
 #include <string.h>
 
 struct store_list {
-    struct store_list_row *rows;
-    char **strings; /* what each row's strings are in */
-    size_t count, cap;
-    bool is_truncated;
+    struct walk_rows all; /* of struct store_list_row */
 };
 
 void store_list_close(struct store_list *list)
 {
     if (!list)
         return;
-    for (size_t i = 0; i < list->count; i++)
-        free(list->strings[i]);
-    free(list->strings);
-    free(list->rows);
+    walk_rows_fini(&list->all);
     free(list);
 }
 
@@ -31,87 +25,30 @@ void store_list_closep(struct store_list **list)
 
 const struct store_list_row *store_list_rows(const struct store_list *list, size_t *ret_count)
 {
-    *ret_count = list->count;
-    return list->rows;
+    *ret_count = list->all.count;
+    return list->all.rows;
 }
 
 bool store_list_is_truncated(const struct store_list *list)
 {
-    return list->is_truncated;
+    return list->all.is_truncated;
 }
 
-static int reserve(struct store_list *list)
+static void fill(const struct walk *w, const struct record *record,
+                 const struct walk_strings *strings, void *row)
 {
-    if (list->count < list->cap)
-        return 0;
-    size_t cap = list->cap ? list->cap * 2 : 64;
-    struct store_list_row *rows = realloc(list->rows, cap * sizeof(*rows));
-    if (!rows)
-        return S3R_E_NOMEM;
-    list->rows = rows;
-    char **strings = realloc(list->strings, cap * sizeof(*strings));
-    if (!strings)
-        return S3R_E_NOMEM;
-    list->strings = strings;
-    list->cap = cap;
-    return 0;
-}
-
-/* Key, owner and storage class, each with a NUL, in one allocation. */
-static int add_strings(struct store_list *list, struct store_list_row *row, const char *key,
-                       size_t key_len, const char *owner, const char *storage_class)
-{
-    size_t owner_len = strlen(owner) + 1, class_len = strlen(storage_class) + 1;
-    char *at = malloc(key_len + 1 + owner_len + class_len);
-    if (!at)
-        return S3R_E_NOMEM;
-    list->strings[list->count] = at;
-    memcpy(at, key, key_len);
-    at[key_len] = 0;
-    row->key = at;
-    row->key_len = key_len;
-    row->owner = memcpy(at + key_len + 1, owner, owner_len);
-    row->storage_class = memcpy(at + key_len + 1 + owner_len, storage_class, class_len);
-    list->count++;
-    return 0;
-}
-
-static int add_row(struct store_list *list, const struct walk *w)
-{
-    int err = reserve(list);
-    if (err)
-        return err;
-    struct store_list_row *row = &list->rows[list->count];
-    memset(row, 0, sizeof(*row));
-    row->is_prefix = w->is_prefix;
-    if (w->is_prefix)
-        return add_strings(list, row, w->name, w->name_len, "", "");
-    struct record r;
-    size_t len;
-    const char *value = index_iter_value(w->it, &len);
-    err = record_decode_listing(value, len, &r);
-    if (err)
-        return err;
-    row->size = r.size;
-    row->modified_ms = r.modified_ms;
-    row->checksum = r.checksum;
-    fs_copy_etag(row->etag, r.etag);
-    return add_strings(list, row, w->name, w->name_len, r.owner ? r.owner : "",
-                       r.storage_class ? r.storage_class : "STANDARD");
-}
-
-static int fill(struct store_list *list, struct walk *w, size_t max)
-{
-    while (walk_next(w)) {
-        if (list->count == max) {
-            list->is_truncated = true;
-            return 0;
-        }
-        int err = add_row(list, w);
-        if (err)
-            return err;
-    }
-    return index_iter_error(w->it);
+    struct store_list_row *out = row;
+    out->is_prefix = !record;
+    out->key = strings->key;
+    out->key_len = strings->key_len;
+    out->owner = strings->owner;
+    out->storage_class = strings->storage_class;
+    if (!record)
+        return;
+    out->size = record->size;
+    out->modified_ms = record->modified_ms;
+    out->checksum = record->checksum;
+    fs_copy_etag(out->etag, record->etag);
 }
 
 int store_list_open(struct store *s, const struct store_list_query *q, struct diag *diag,
@@ -124,6 +61,7 @@ int store_list_open(struct store *s, const struct store_list_query *q, struct di
     CLEANUP(store_list_closep) struct store_list *list = calloc(1, sizeof(*list));
     if (!list)
         return S3R_E_NOMEM;
+    list->all.row_size = sizeof(struct store_list_row);
     struct walk w;
     if (q->max) {
         err = walk_open(&w, s, ROW_OBJECT, q->bucket, q->prefix, q->prefix_len, q->delimiter,
@@ -132,7 +70,7 @@ int store_list_open(struct store *s, const struct store_list_query *q, struct di
             return err;
         if (q->after_len)
             walk_after(&w, q->after, q->after_len);
-        err = fill(list, &w, q->max);
+        err = walk_collect(&w, q->max, fill, &list->all);
         walk_close(&w);
     }
     if (err)

@@ -5,20 +5,14 @@
 #include <string.h>
 
 struct store_upload_list {
-    struct store_upload_row *rows;
-    char **strings; /* what each row's strings are in */
-    size_t count, cap;
-    bool is_truncated;
+    struct walk_rows all; /* of struct store_upload_row */
 };
 
 void store_upload_list_close(struct store_upload_list *list)
 {
     if (!list)
         return;
-    for (size_t i = 0; i < list->count; i++)
-        free(list->strings[i]);
-    free(list->strings);
-    free(list->rows);
+    walk_rows_fini(&list->all);
     free(list);
 }
 
@@ -30,85 +24,30 @@ void store_upload_list_closep(struct store_upload_list **list)
 const struct store_upload_row *store_upload_list_rows(const struct store_upload_list *list,
                                                       size_t *ret_count)
 {
-    *ret_count = list->count;
-    return list->rows;
+    *ret_count = list->all.count;
+    return list->all.rows;
 }
 
 bool store_upload_list_is_truncated(const struct store_upload_list *list)
 {
-    return list->is_truncated;
+    return list->all.is_truncated;
 }
 
-static int reserve(struct store_upload_list *list)
+static void fill(const struct walk *w, const struct record *record,
+                 const struct walk_strings *strings, void *row)
 {
-    if (list->count < list->cap)
-        return 0;
-    size_t cap = list->cap ? list->cap * 2 : 64;
-    struct store_upload_row *rows = realloc(list->rows, cap * sizeof(*rows));
-    if (!rows)
-        return S3R_E_NOMEM;
-    list->rows = rows;
-    char **strings = realloc(list->strings, cap * sizeof(*strings));
-    if (!strings)
-        return S3R_E_NOMEM;
-    list->strings = strings;
-    list->cap = cap;
-    return 0;
-}
-
-static int add_strings(struct store_upload_list *list, struct store_upload_row *row,
-                       const struct walk *w, const char *owner, const char *storage_class)
-{
-    size_t owner_len = strlen(owner) + 1, class_len = strlen(storage_class) + 1;
-    char *at = malloc(w->name_len + 1 + owner_len + class_len);
-    if (!at)
-        return S3R_E_NOMEM;
-    list->strings[list->count++] = at;
-    memcpy(at, w->name, w->name_len);
-    at[w->name_len] = 0;
-    row->key = at;
-    row->key_len = w->name_len;
-    row->owner = memcpy(at + w->name_len + 1, owner, owner_len);
-    row->storage_class = memcpy(at + w->name_len + 1 + owner_len, storage_class, class_len);
-    return 0;
-}
-
-static int add_row(struct store_upload_list *list, const struct walk *w)
-{
-    int err = reserve(list);
-    if (err)
-        return err;
-    struct store_upload_row *row = &list->rows[list->count];
-    memset(row, 0, sizeof(*row));
-    row->is_prefix = w->is_prefix;
-    if (w->is_prefix)
-        return add_strings(list, row, w, "", "");
-    struct record r;
-    size_t len;
-    const char *value = index_iter_value(w->it, &len);
-    err = record_decode_listing(value, len, &r);
-    if (err)
-        return err;
-    memcpy(row->id, w->id, sizeof(row->id));
-    row->created_ms = r.created_ms;
-    row->checksum_kind = r.checksum_wanted_kind;
-    row->checksum_type = r.checksum_wanted_type;
-    return add_strings(list, row, w, r.owner ? r.owner : "",
-                       r.storage_class ? r.storage_class : "STANDARD");
-}
-
-static int fill(struct store_upload_list *list, struct walk *w, size_t max)
-{
-    while (walk_next(w)) {
-        if (list->count == max) {
-            list->is_truncated = true;
-            return 0;
-        }
-        int err = add_row(list, w);
-        if (err)
-            return err;
-    }
-    return index_iter_error(w->it);
+    struct store_upload_row *out = row;
+    out->is_prefix = !record;
+    out->key = strings->key;
+    out->key_len = strings->key_len;
+    out->owner = strings->owner;
+    out->storage_class = strings->storage_class;
+    if (!record)
+        return;
+    memcpy(out->id, w->id, sizeof(out->id));
+    out->created_ms = record->created_ms;
+    out->checksum_kind = record->checksum_wanted_kind;
+    out->checksum_type = record->checksum_wanted_type;
 }
 
 int store_upload_list_open(struct store *s, const struct store_upload_query *q, struct diag *diag,
@@ -122,6 +61,7 @@ int store_upload_list_open(struct store *s, const struct store_upload_query *q, 
     CLEANUP(store_upload_list_closep) struct store_upload_list *list = calloc(1, sizeof(*list));
     if (!list)
         return S3R_E_NOMEM;
+    list->all.row_size = sizeof(struct store_upload_row);
     if (q->max) {
         err = walk_open(&w, s, ROW_UPLOAD, q->bucket, q->prefix, q->prefix_len, q->delimiter,
                         q->delimiter_len);
@@ -131,7 +71,7 @@ int store_upload_list_open(struct store *s, const struct store_upload_query *q, 
             walk_after_upload(&w, q->after_key, q->after_key_len, q->after_id);
         else if (q->after_key_len)
             walk_after(&w, q->after_key, q->after_key_len);
-        err = fill(list, &w, q->max);
+        err = walk_collect(&w, q->max, fill, &list->all);
         walk_close(&w);
     }
     if (err)

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int walk_open(struct walk *w, struct store *s, char table, const char *bucket, const char *prefix,
@@ -112,4 +113,87 @@ bool walk_next(struct walk *w)
     if (common)
         w->name_len = common;
     return true;
+}
+
+static int reserve(struct walk_rows *rows)
+{
+    if (rows->count < rows->cap)
+        return 0;
+    size_t cap = rows->cap ? rows->cap * 2 : 64;
+    void *more = realloc(rows->rows, cap * rows->row_size);
+    if (!more)
+        return S3R_E_NOMEM;
+    rows->rows = more;
+    char **strings = realloc(rows->strings, cap * sizeof(*strings));
+    if (!strings)
+        return S3R_E_NOMEM;
+    rows->strings = strings;
+    rows->cap = cap;
+    return 0;
+}
+
+/* Key, owner and storage class, each with a NUL, in one allocation. */
+static char *copy_strings(const struct walk *w, const char *owner, const char *storage_class,
+                          struct walk_strings *ret)
+{
+    size_t owner_len = strlen(owner) + 1, class_len = strlen(storage_class) + 1;
+    char *at = malloc(w->name_len + 1 + owner_len + class_len);
+    if (!at)
+        return NULL;
+    memcpy(at, w->name, w->name_len);
+    at[w->name_len] = 0;
+    ret->key = at;
+    ret->key_len = w->name_len;
+    ret->owner = memcpy(at + w->name_len + 1, owner, owner_len);
+    ret->storage_class = memcpy(at + w->name_len + 1 + owner_len, storage_class, class_len);
+    return at;
+}
+
+static int collect_one(const struct walk *w, walk_row_fn *fill, struct walk_rows *rows)
+{
+    struct record record;
+    struct walk_strings strings;
+    size_t len;
+    int err = reserve(rows);
+    if (err)
+        return err;
+    if (!w->is_prefix) {
+        const char *value = index_iter_value(w->it, &len);
+        err = record_decode_listing(value, len, &record);
+        if (err)
+            return err;
+    }
+    bool is_prefix = w->is_prefix;
+    const char *owner = is_prefix || !record.owner ? "" : record.owner;
+    const char *kept_as = is_prefix ? "" : record.storage_class ? record.storage_class : "STANDARD";
+    char *copy = copy_strings(w, owner, kept_as, &strings);
+    if (!copy)
+        return S3R_E_NOMEM;
+    rows->strings[rows->count] = copy;
+    void *row = (char *)rows->rows + rows->count++ * rows->row_size;
+    memset(row, 0, rows->row_size);
+    fill(w, is_prefix ? NULL : &record, &strings, row);
+    return 0;
+}
+
+int walk_collect(struct walk *w, size_t max, walk_row_fn *fill, struct walk_rows *rows)
+{
+    while (walk_next(w)) {
+        if (rows->count == max) {
+            rows->is_truncated = true;
+            return 0;
+        }
+        int err = collect_one(w, fill, rows);
+        if (err)
+            return err;
+    }
+    return index_iter_error(w->it);
+}
+
+void walk_rows_fini(struct walk_rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        free(rows->strings[i]);
+    free(rows->strings);
+    free(rows->rows);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* walk.h - the keys of a bucket in order, with what a delimiter makes of them.
  * Does:     steps over the rows of a table that begin with bucket, 0, key; rolls keys up to their
- *           common prefix and goes past all of it with one seek.
- * Not here: what a row holds (list.c, upload_list.c).
+ *           common prefix and goes past all of it with one seek; collects what a listing shows.
+ * Not here: what a row shows (list.c, upload_list.c).
  * Units:    bytes.
- * Owns:     its iterator; name lives until the next step.
+ * Owns:     its iterator; name lives until the next step. struct walk_rows its rows and strings.
  * Threads:  owner.
  * Errors:   as index.h; index_iter_error(it) after the last step.
  * Limits:   prefixes longer than a key match nothing. */
@@ -36,5 +36,28 @@ void walk_after(struct walk *w, const char *after, size_t after_len);
 void walk_after_upload(struct walk *w, const char *key, size_t key_len, const char *id);
 /* To the next row; false at the end. */
 bool walk_next(struct walk *w);
+
+/* What a walk collects for a listing. */
+struct walk_rows {
+    void *rows; /* `count` of `row_size` bytes */
+    size_t row_size;
+    char **strings; /* what each row's strings are in */
+    size_t count, cap;
+    bool is_truncated;
+};
+
+struct walk_strings {
+    const char *key, *owner, *storage_class;
+    size_t key_len;
+};
+
+/* Fills a row, zeroed before, from where the walk is. `record` is NULL for a common prefix; the
+ * strings live as long as the rows. */
+typedef void walk_row_fn(const struct walk *w, const struct record *record,
+                         const struct walk_strings *strings, void *row);
+
+/* Up to `max` rows; is_truncated if there are more. */
+int walk_collect(struct walk *w, size_t max, walk_row_fn *fill, struct walk_rows *rows) MUST_CHECK;
+void walk_rows_fini(struct walk_rows *rows);
 
 #endif
