@@ -331,6 +331,13 @@ def test_aligned_memory_stays_registered_over_calls(client, bucket, rdma_server)
         memory[:] = bytes(size)
         assert get(client, bucket, "b", memory) == size
     assert memory == data
+    (used,) = client._s3rdma_clients.values()
+    assert used.registered_bytes() == size
+    put(client, bucket, "c", memory[size // 2:])
+    put(client, bucket, "d", bytearray(size))
+    assert used.registered_bytes() == size, "once, and nothing else stays"
+    del memory
+    assert used.registered_bytes() == 0
     with pytest.raises(ValueError):
         s3rdma.aligned_buffer(0)
 
@@ -870,19 +877,20 @@ def test_a_long_transfer_says_how_it_went_as_a_short_one_does(client, bucket, rd
 
 WORKERS = """
     import multiprocessing, os
-    from s3rdma import Minio
+    from s3rdma import Minio, aligned_buffer
 
     client = Minio(endpoint=os.environ["S3RDMA_TEST_ENDPOINT"], secure=False, require_rdma=True,
                    access_key=os.environ["AWS_ACCESS_KEY_ID"],
                    secret_key=os.environ["AWS_SECRET_ACCESS_KEY"])
     bucket, size = os.environ["BUCKET"], 1 << 18
-    shared = bytearray(os.urandom(size))
+    shared = aligned_buffer(size)
+    shared[:] = os.urandom(size)
 
     def work(number):
         memory = bytearray(size)
         assert client.get_object(bucket_name=bucket, object_name="parent", into=memory) == size
         assert memory == shared
-        client.put_object(bucket_name=bucket, object_name=f"child-{number}", data=memory)
+        client.put_object(bucket_name=bucket, object_name=f"child-{number}", data=shared)
         return client.last_transfer.transport
 
     if __name__ == "__main__":

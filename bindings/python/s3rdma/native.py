@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 import urllib3
 from minio.error import S3Error
 
+from .aligned import span_of
 from .errors import ObjectTooLarge, RDMAError, RDMARequired
 from .library import CANCEL, Library, c_text
 from .memory import Memory
@@ -167,8 +168,24 @@ class S3rClient:
         return int(c.s3r_get_range(self._pointer, bucket, key, request.offset, memory.address,
                                    memory.length, options, result))
 
+    def _register(self, memory: Memory) -> None:
+        """Once, what is to stay registered. Where that fails, the call itself says why."""
+        span = span_of(memory.address, memory.length)
+        if span and span.library.c is self._c and self not in span.clients:
+            error = self._c.s3r_register(self._pointer, span.address, span.size, None)
+            if not error and not span.add(self):
+                self.deregister(span.address)  # it counts
+
+    def deregister(self, address: int) -> bool:
+        """False: it has to stay as it is."""
+        return bool(self._c.s3r_deregister(self._pointer, address, None) != _E_RDMA_UNFENCED)
+
+    def registered_bytes(self) -> int:
+        return int(self._c.s3r_registered_bytes(self._pointer))
+
     def transfer(self, request: Request) -> Reply:
         c = self._c
+        self._register(request.memory)
         with _Owned(c.s3r_result_new(), c.s3r_result_free) as result, \
                 _Owned(c.s3r_options_new(), c.s3r_options_free) as options:
             cancel = CANCEL(lambda _: request.is_stopped)  # referred to until the call is over
