@@ -12,6 +12,7 @@ struct engine {
     struct s3r_client *client;
     struct http_loop *loop;
     struct work_pool *pool;
+    struct work_job first; /* does nothing: it is there to start the pool's first thread */
 };
 
 /* A transfer is in one place at a time: a job of the pool, a sending or a timer of the loop. */
@@ -182,14 +183,13 @@ static void nothing(void *arg)
 
 int engine_create(struct s3r_client *client, struct engine **ret_engine)
 {
-    static struct work_job first; /* only for its thread; its memory is not looked at afterwards */
     struct engine *engine = calloc(1, sizeof(*engine));
     if (engine == NULL)
         return S3R_E_NOMEM;
     engine->client = client;
     int e = work_pool_create("s3r-work", POOL_THREADS_MAX, SIZE_MAX, &engine->pool);
     if (e == 0)
-        e = work_submit(engine->pool, &first, nothing, NULL);
+        e = work_submit(engine->pool, &engine->first, nothing, NULL);
     if (e == 0)
         e = http_loop_create(client->core->http, &engine->loop);
     if (e != 0) {
