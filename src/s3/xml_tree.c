@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <libxml/parser.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,6 +167,9 @@ static int building_run(struct building *b, const void *bytes, size_t len, struc
     return 0;
 }
 
+/* libxml2 sets itself up with the first parser, and two at a time get in each other's way. */
+static pthread_once_t libxml_once = PTHREAD_ONCE_INIT;
+
 int xml_tree_parse(const void *bytes, size_t len, struct diag *diag, struct xml_tree **ret_tree)
 {
     if (len == 0 || len > LIMIT_XML_LEN_MAX)
@@ -175,6 +179,7 @@ int xml_tree_parse(const void *bytes, size_t len, struct diag *diag, struct xml_
     CLEANUP(xml_tree_destroyp) struct xml_tree *tree = calloc(1, sizeof *tree);
     if (!tree)
         return S3R_E_NOMEM;
+    pthread_once(&libxml_once, xmlInitParser);
     xmlSAXHandler sax = {
         .initialized = XML_SAX2_MAGIC,
         .internalSubset = on_dtd,

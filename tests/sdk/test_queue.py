@@ -2,11 +2,12 @@
 """s3r/client.h as a C program uses it: much at a time, from threads and forked children."""
 import json
 import os
+import subprocess
 
 import pytest
 
 import daemon
-from conftest import client_build, moved, run
+from conftest import client_build, moved, program_environment, run
 
 MIB = 1 << 20
 PART = 5 * MIB
@@ -70,3 +71,37 @@ def test_failures_leave_nothing_behind(queue, rdma_server):
     assert said["right"] == 3000
     assert abs(said["more_files"]) <= 2, said  # connections come and go
     assert said["registered"] == 0
+
+
+def test_objects_by_http_in_flight_together(queue, rdma_server):
+    with moved(rdma_server):
+        said = queue("plain", 12)
+    assert said == {"right": 24, "same": 1}
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
+def test_the_same_under_https(program, module_servers, certificate):
+    cert, key = certificate
+    server = module_servers.start("cma", options=["--tls-cert", cert, "--tls-key", key])
+    environment = {**program_environment(server), "AWS_CA_BUNDLE": cert,
+                   "AWS_ENDPOINT_URL": f"https://127.0.0.1:{server.address[1]}"}
+    said = json.loads(run([program, "under-tls", "plain", "4"], environment))
+    assert said == {"right": 8, "same": 1}
+    said = json.loads(run([program, "under-tls", "ranges", "300"], environment))
+    assert (said["right"], said["wrong"]) == (300, 0), said
+
+
+def test_the_same_from_the_address_of_the_wire(program, module_servers):
+    server = module_servers.start("ofi:tcp@127.0.0.1")
+    with moved(server, puts=1, put_bytes=MIB, gets=300, get_bytes=range_bytes(300)):
+        said = json.loads(run([program, "over-ofi", "ranges", "300"], program_environment(server)))
+    assert (said["right"], said["wrong"]) == (300, 0), said

@@ -259,6 +259,44 @@ static void a_transient_error_is_tried_again(void **state)
     s3r_queue_free(queue);
 }
 
+static void errors_of_the_server_come_through_together(void **state)
+{
+    struct s3r_queue *queue = queue_of(0, 16);
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(s3r_submit_get(queue, "bucket", "missing", memory + 64 * i, 64, NULL, i),
+                         S3R_OK);
+    for (unsigned i = 0; i < 64; i++) {
+        struct s3r_result *result = next(queue);
+        assert_int_equal(s3r_result_error(result), S3R_ERROR_NO_SUCH_KEY);
+        assert_string_equal(s3r_result_s3_code(result), "NoSuchKey");
+        assert_int_equal(s3r_result_requests(result), 1);
+        s3r_result_free(result);
+    }
+    s3r_queue_free(queue);
+}
+
+static void nobody_there_is_an_error_of_each(void **state)
+{
+    struct s3r_config *config = s3r_config_new();
+    struct s3r_client *lonely = NULL;
+    struct s3r_queue *queue = NULL;
+    char buffer[16];
+    s3r_config_set_endpoint(config, "127.0.0.1:1");
+    s3r_config_set_keys(config, "a", "s", NULL);
+    s3r_config_set_devices(config, "cma");
+    assert_int_equal(s3r_client_new(config, NULL, &lonely), S3R_OK);
+    s3r_config_free(config);
+    assert_int_equal(s3r_queue_new(lonely, 0, 0, NULL, &queue), S3R_OK);
+    assert_int_equal(s3r_submit_get(queue, "bucket", "key", buffer, 16, NULL, 1), S3R_OK);
+    struct s3r_result *result = next(queue);
+    assert_int_equal(s3r_result_error(result), S3R_ERROR_HTTP);
+    assert_non_null(strstr(s3r_result_message(result), "127.0.0.1:1"));
+    s3r_result_free(result);
+    assert_int_equal(s3r_registered_bytes(lonely), 0);
+    s3r_queue_free(queue);
+    s3r_client_free(lonely);
+}
+
 /* libcurl would send it again by itself, behind everybody's back. */
 static void a_request_with_a_token_is_sent_again_only_with_another_token(void **state)
 {
@@ -377,6 +415,8 @@ int main(void)
                                         stop),
         cmocka_unit_test_setup_teardown(a_deadline_counts_from_the_submit, start, stop),
         cmocka_unit_test_setup_teardown(a_transient_error_is_tried_again, start, stop),
+        cmocka_unit_test_setup_teardown(errors_of_the_server_come_through_together, start, stop),
+        cmocka_unit_test_setup_teardown(nobody_there_is_an_error_of_each, start, stop),
         cmocka_unit_test_setup_teardown(
             a_request_with_a_token_is_sent_again_only_with_another_token, start, stop),
         cmocka_unit_test_setup_teardown(a_child_has_queues_of_its_own, start, stop),

@@ -4,8 +4,10 @@
  *   parts    COUNT parts of 5 MiB in flight together, completed and read back
  *   threads  64 threads, COUNT ranges each, of one client and one region
  *   forks    COUNT children go on with their parent's client, and so does the parent
+ *   plain    COUNT objects of 3 MiB, up and down in flight together by HTTP
  *   failing  COUNT ranges of a key that is not there, twice; what is left open in between
- * Endpoint and keys from the environment. Everything has to go by RDMA. Prints one line of JSON. */
+ * The bucket is made where it is not there. Endpoint and keys come from the environment. All but
+ * `plain` goes by RDMA or fails. Prints one line of JSON. */
 #include <s3r/client.h>
 
 #include <dirent.h>
@@ -250,6 +252,50 @@ static void forks(void)
     printf("{\"right\": %u}\n", right);
 }
 
+/* The completions of `n` transfers; how many went well, and by HTTP. */
+static unsigned await(struct s3r_queue *q, unsigned n)
+{
+    unsigned right = 0;
+    while (n-- > 0) {
+        struct s3r_result *ended = NULL;
+        demand(s3r_queue_poll(q, &ended, 1, -1) == 1, "one ended");
+        check(s3r_result_error(ended), ended);
+        right += s3r_result_transport(ended) == S3R_TRANSPORT_HTTP && s3r_result_is_verified(ended);
+        s3r_result_free(ended);
+    }
+    return right;
+}
+
+static void plain(void)
+{
+    size_t len = 3 * MIB;
+    unsigned right = 0;
+    struct s3r_queue *q = NULL;
+    struct s3r_options *off = s3r_options_new();
+    unsigned char *memory = s3r_alloc(client, count * len);
+    demand(off != NULL && memory != NULL, "there is memory");
+    s3r_options_set_rdma(off, S3R_RDMA_OFF);
+    check(s3r_queue_new(client, 0, IN_FLIGHT, result, &q), result);
+    fill(memory, 0, count * len);
+    for (unsigned i = 0; i < count; i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "p%u", i);
+        check(s3r_submit_put(q, bucket, key, memory + i * len, len, off, i), NULL);
+    }
+    right += await(q, count);
+    memset(memory, 0, count * len);
+    for (unsigned i = 0; i < count; i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "p%u", i);
+        check(s3r_submit_get(q, bucket, key, memory + i * len, len, off, i), NULL);
+    }
+    right += await(q, count);
+    printf("{\"right\": %u, \"same\": %d}\n", right, is_filled(memory, 0, count * len));
+    s3r_queue_free(q);
+    s3r_options_free(off);
+    s3r_free(client, memory);
+}
+
 static void failing(void)
 {
     unsigned char *region = s3r_alloc(client, (size_t)count * STRIDE);
@@ -270,11 +316,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"ranges", ranges},
-                 {"parts", parts},
-                 {"threads", threads},
-                 {"forks", forks},
-                 {"failing", failing}};
+    } modes[] = {{"ranges", ranges}, {"parts", parts}, {"threads", threads},
+                 {"forks", forks},   {"plain", plain}, {"failing", failing}};
     demand(argc == 4, "there are three arguments");
     bucket = argv[1];
     for (const char *digit = argv[3]; *digit >= '0' && *digit <= '9'; digit++)
@@ -286,6 +329,10 @@ int main(int argc, char **argv)
     s3r_config_set_credentials(config, S3R_CREDENTIALS_ENVIRONMENT, NULL);
     check(s3r_client_new(config, result, &client), result);
     s3r_config_free(config);
+    int exists = 0;
+    check(s3r_bucket_exists(client, bucket, result, &exists), result);
+    if (!exists)
+        check(s3r_bucket_create(client, bucket, result), result);
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(argv[2], modes[i].name) == 0)
             modes[i].run();
