@@ -7,20 +7,20 @@
 #include <string.h>
 
 /* The 8 bytes at 8 * i. */
-static uint64_t word(uint64_t i)
+static inline uint64_t word(uint64_t i)
 {
     uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     return x ^ (x >> 27);
 }
 
-static unsigned char byte_at(uint64_t off)
+static inline unsigned char byte_at(uint64_t off)
 {
     uint64_t w = word(off / 8);
     return ((unsigned char *)&w)[off % 8];
 }
 
-static void fill(char *buf, uint64_t off, size_t len)
+static inline void fill(char *buf, uint64_t off, size_t len)
 {
     size_t i = 0;
     for (; i < len && (off + i) % 8 != 0; i++)
@@ -33,7 +33,7 @@ static void fill(char *buf, uint64_t off, size_t len)
         buf[i] = (char)byte_at(off + i);
 }
 
-static int is_right(const char *buf, uint64_t off, size_t len)
+static inline int is_right(const char *buf, uint64_t off, size_t len)
 {
     for (size_t i = 0; i < len;) {
         if ((off + i) % 8 == 0 && len - i >= 8) {
@@ -50,7 +50,7 @@ static int is_right(const char *buf, uint64_t off, size_t len)
     return 1;
 }
 
-static uint64_t number(const char *text)
+static inline uint64_t number(const char *text)
 {
     uint64_t n = 0;
     while (*text == ' ' || *text == '\t')
