@@ -23,6 +23,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::thread::JoinHandle;
 use transfer::Slot;
 
 /// Nothing here is left half changed by a panic.
@@ -353,7 +354,15 @@ impl Native {
 }
 
 /// Keeps client, queue and thread. Calls and buffers hold one.
-pub(crate) struct Handle(Arc<Native>);
+///
+/// Whoever lets go of it last waits for the thread and frees what there is: a thread that went on by
+/// itself would do so while the process ends, and libraries clean up.
+pub(crate) struct Handle {
+    native: Arc<Native>,
+    thread: Option<JoinHandle<()>>,
+    /// What goes on after its call: see `in_background`.
+    background: Mutex<Vec<JoinHandle<()>>>,
+}
 
 impl Handle {
     pub(crate) fn new(config: &Config) -> Result<Arc<Self>, Error> {
@@ -373,22 +382,49 @@ impl Handle {
             changed: Condvar::new(),
         });
         let threads = Arc::clone(&native);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("s3rdma".to_string())
             .spawn(move || threads.run())
             .map_err(|e| Error::internal(format!("no thread: {e}")))?;
-        Ok(Arc::new(Handle(native)))
+        Ok(Arc::new(Handle {
+            native,
+            thread: Some(thread),
+            background: Mutex::default(),
+        }))
     }
 
     pub(crate) fn client(&self) -> *mut ffi::s3r_client {
-        self.0.client
+        self.native.client
+    }
+
+    /// For what a drop must not wait for. The last client of the handle does.
+    pub(crate) fn in_background(&self, name: &str, run: impl FnOnce() + Send + 'static) {
+        let spawned = std::thread::Builder::new()
+            .name(name.to_string())
+            .spawn(run);
+        let mut threads = locked(&self.background);
+        threads.retain(|thread| !thread.is_finished());
+        threads.extend(spawned.ok());
+    }
+
+    pub(crate) fn wait_for_background(&self) {
+        let threads = std::mem::take(&mut *locked(&self.background));
+        threads.into_iter().for_each(join);
+    }
+}
+
+/// Nobody joins himself: memory that outlived its future may be freed by the thread in question.
+fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != std::thread::current().id() {
+        let _ = thread.join();
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        locked(&self.0.state).is_closing = true;
-        self.0.changed.notify_one();
+        locked(&self.native.state).is_closing = true;
+        self.native.changed.notify_one();
+        self.thread.take().into_iter().for_each(join);
     }
 }
 

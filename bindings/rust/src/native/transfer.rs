@@ -249,7 +249,7 @@ impl Transfer {
         if self.job.is_large() {
             return self.start_thread();
         }
-        let cookie = self.handle.0.submit(&self.job, &self.slot, waker)?;
+        let cookie = self.handle.native.submit(&self.job, &self.slot, waker)?;
         self.stage = Stage::Queued(cookie);
         Ok(())
     }
@@ -280,7 +280,7 @@ impl Transfer {
         match self.stage {
             Stage::Unsent | Stage::Done => {}
             Stage::Queued(cookie) => unsafe {
-                ffi::s3r_queue_cancel(self.handle.0.queue, cookie);
+                ffi::s3r_queue_cancel(self.handle.native.queue, cookie);
             },
             Stage::OnThread => self.slot.is_cancelled.store(true, Ordering::Relaxed),
         }

@@ -82,9 +82,9 @@ impl Drop for NewUpload {
         if !self.is_done {
             let upload = Arc::clone(&self.shared);
             // A drop does not wait for the network.
-            let _ = std::thread::Builder::new()
-                .name("s3rdma abort".to_string())
-                .spawn(move || upload.abort());
+            self.shared.handle.in_background("s3rdma abort", move || {
+                let _ = upload.abort();
+            });
         }
     }
 }

@@ -91,6 +91,19 @@ struct Inner {
     current: Mutex<Option<(Credentials, Arc<Handle>)>>,
 }
 
+impl Drop for Inner {
+    /// What was begun at the server is ended there, also when the process ends next.
+    fn drop(&mut self) {
+        let current = self
+            .current
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, handle)) = current {
+            handle.wait_for_background();
+        }
+    }
+}
+
 /// A client of one endpoint. Clones share connections, devices and registered memory, and may be
 /// used from any number of threads and runtimes at once.
 #[derive(Clone)]
