@@ -362,6 +362,9 @@ pub(crate) struct Handle {
     thread: Option<JoinHandle<()>>,
     /// What goes on after its call: see `in_background`.
     background: Mutex<Vec<JoinHandle<()>>>,
+    /// Uploads that may still have to be aborted.
+    uploads: Mutex<usize>,
+    no_uploads: Condvar,
 }
 
 impl Handle {
@@ -390,6 +393,8 @@ impl Handle {
             native,
             thread: Some(thread),
             background: Mutex::default(),
+            uploads: Mutex::default(),
+            no_uploads: Condvar::new(),
         }))
     }
 
@@ -408,8 +413,33 @@ impl Handle {
     }
 
     pub(crate) fn wait_for_background(&self) {
+        let mut uploads = locked(&self.uploads);
+        while *uploads > 0 {
+            uploads = self
+                .no_uploads
+                .wait(uploads)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(uploads);
         let threads = std::mem::take(&mut *locked(&self.background));
         threads.into_iter().for_each(join);
+    }
+}
+
+/// Counts an upload from before it begins until it needs no abort, or one was begun.
+pub(crate) struct UploadMark(Arc<Handle>);
+
+impl UploadMark {
+    pub(crate) fn new(handle: &Arc<Handle>) -> Self {
+        *locked(&handle.uploads) += 1;
+        UploadMark(Arc::clone(handle))
+    }
+}
+
+impl Drop for UploadMark {
+    fn drop(&mut self) {
+        *locked(&self.0.uploads) -= 1;
+        self.0.no_uploads.notify_all();
     }
 }
 

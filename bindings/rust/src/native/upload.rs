@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Multipart uploads.
-use super::{blocking, call, locked, text, Handle, Options, Outcome};
+use super::{blocking, call, locked, text, Handle, Options, Outcome, UploadMark};
 use crate::ffi;
 use crate::s3::error::Error;
 use std::sync::{Arc, Mutex};
@@ -59,13 +59,15 @@ impl Drop for Upload {
 pub(crate) struct NewUpload {
     pub shared: Arc<Upload>,
     pub is_done: bool,
+    _mark: UploadMark,
 }
 
 impl NewUpload {
-    pub(crate) fn new(upload: Upload) -> Self {
+    pub(crate) fn new(upload: Upload, mark: UploadMark) -> Self {
         NewUpload {
             shared: Arc::new(upload),
             is_done: false,
+            _mark: mark,
         }
     }
 

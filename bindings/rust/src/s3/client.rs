@@ -5,7 +5,9 @@ use super::error::{Error, ValidationErr};
 use super::http::BaseUrl;
 use super::types::{Bucket, Item, ObjectInfo, Page, PartInfo, PutOptions, TransferOptions};
 use crate::ffi;
-use crate::native::{blocking, c_text, call, text, Config, Handle, NewUpload, Options, Upload};
+use crate::native::{
+    blocking, c_text, call, text, Config, Handle, NewUpload, Options, Upload, UploadMark,
+};
 use std::ffi::CString;
 use std::fmt;
 use std::os::raw::c_int;
@@ -341,13 +343,17 @@ impl MinioClient {
         let handle = self.handle()?;
         let options = self.native_options()?;
         add_put_options(&options, put)?;
+        let mark = UploadMark::new(&handle);
         blocking(move || {
             let mut raw = ptr::null_mut();
             let (b, k, o) = (bucket.as_ptr(), key.as_ptr(), options.as_ptr());
             call(|result| unsafe {
                 ffi::s3r_upload_create(handle.client(), b, k, o, result, &mut raw)
             })?;
-            Ok(NewUpload::new(unsafe { Upload::from_raw(&handle, raw) }))
+            Ok(NewUpload::new(
+                unsafe { Upload::from_raw(&handle, raw) },
+                mark,
+            ))
         })
         .await
     }
