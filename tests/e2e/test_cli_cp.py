@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """s3rdma cp: trees, single files, hostile keys, and going on after an interruption."""
 import os
+import re
 import signal
+import subprocess
 
 import pytest
 
 import daemon
 import s3raw
-from cli import Cli
+from cli import PROGRAM, Cli
 from relay import Relay
 
 MIB = 1 << 20
@@ -276,6 +278,30 @@ def test_parts_of_a_file_that_has_changed_are_not_kept(cli, s3, bucket, tmp_path
     assert get(s3, bucket, "k") == data and open_uploads(s3, bucket) == []
 
 
+def test_a_part_is_kept_only_if_its_bytes_are_those_of_the_file(cli, s3, bucket, tmp_path,
+                                                                rdma_server):
+    """Other bytes at the same length, time and inode: only the checksum tells."""
+    data = bytearray(os.urandom(16 * MIB))
+    (tmp_path / "in").write_bytes(data)
+    times = os.stat(tmp_path / "in")
+    args = ["cp", tmp_path / "in", f"s3://{bucket}/k", "--part-size", "5MiB", "--parallel", "1"]
+    with Relay(rdma_server.address) as relay:
+        cli.url = relay.url
+        relay.hold(rb"PUT /\S+\?partNumber", after=2)
+        program = cli.start(*args)
+        wait_held(relay, program)
+        program.send_signal(signal.SIGINT)
+        program.communicate(timeout=60 * daemon.SLOWER)
+        relay.open()
+        data[6 * MIB:6 * MIB + 5] = b"other"
+        with open(tmp_path / "in", "r+b") as f:
+            f.seek(6 * MIB)
+            f.write(b"other")
+        os.utime(tmp_path / "in", ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert cli.json(*args)[-1]["kept_bytes"] == 5 * MIB
+    assert get(s3, bucket, "k") == data
+
+
 @pytest.mark.parametrize("options, home", [(["--no-resume"], True), ([], False)])
 def test_an_upload_that_cannot_go_on_is_taken_back(cli, s3, bucket, tmp_path, rdma_server, options,
                                                    home):
@@ -360,3 +386,29 @@ def test_an_object_that_is_replaced_in_the_middle_is_an_error(cli, s3, bucket, t
         _, errors = program.communicate(timeout=120 * daemon.SLOWER)
     assert program.returncode == 1 and b"replaced" in errors, errors
     assert os.listdir(tmp_path) == []
+
+
+def on_a_terminal(cli, *args):
+    """What a program says on a standard error that is a terminal."""
+    ours, theirs = os.openpty()
+    with open(ours, "rb", buffering=0) as terminal:
+        program = subprocess.Popen([PROGRAM, *map(str, args)], env=cli.environment(), stderr=theirs,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        os.close(theirs)
+        said = b""
+        try:
+            while piece := terminal.read(4096):
+                said += piece
+        except OSError:  # how Linux says that nobody has the other end any more
+            pass
+    assert program.wait(60 * daemon.SLOWER) == 0, said
+    return said
+
+
+def test_one_bar_on_a_terminal_stands_for_everything(cli, bucket, tmp_path):
+    make_tree(tmp_path / "in", FILES)
+    args = ("cp", "-r", tmp_path / "in", f"s3://{bucket}", "--part-size", "5MiB")
+    bar = on_a_terminal(cli, *args)
+    assert re.search(rb"\r\[#* *\] +\d+% of 6, \d+\.\d MB, ", bar) and bar.endswith(b"\r\x1b[K")
+    assert on_a_terminal(cli, *args, "--quiet") == on_a_terminal(cli, *args, "--json") == b""
+    assert cli.run(*args).stderr == b""
