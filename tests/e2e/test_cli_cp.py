@@ -9,7 +9,7 @@ import pytest
 
 import daemon
 import s3raw
-from cli import PROGRAM, Cli
+from cli import Cli, command
 from relay import Relay
 
 MIB = 1 << 20
@@ -392,7 +392,7 @@ def on_a_terminal(cli, *args):
     """What a program says on a standard error that is a terminal."""
     ours, theirs = os.openpty()
     with open(ours, "rb", buffering=0) as terminal:
-        program = subprocess.Popen([PROGRAM, *map(str, args)], env=cli.environment(), stderr=theirs,
+        program = subprocess.Popen(command(args), env=cli.environment(), stderr=theirs,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         os.close(theirs)
         said = b""
