@@ -99,7 +99,7 @@ static int64_t give(void *arg, void *buf, size_t size)
 {
     struct source *s = arg;
     fill(buf, s->off, size);
-    s->off += size;
+    __atomic_store_n(&s->off, s->off + size, __ATOMIC_RELAXED);
     return (int64_t)size;
 }
 
