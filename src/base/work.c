@@ -151,7 +151,6 @@ static int submit_locked(struct work_pool *pool, struct work_job *job)
     *pool->last = job;
     pool->last = &job->next;
     pool->queued++;
-    pthread_cond_signal(&pool->wake);
     return 0;
 }
 
@@ -167,5 +166,8 @@ int work_submit_owned(struct work_pool *pool, struct work_job *job, uint64_t own
     pthread_mutex_lock(&pool->lock);
     int rc = submit_locked(pool, job);
     pthread_mutex_unlock(&pool->lock);
+    /* only now: who wakes needs the lock at once */
+    if (!rc)
+        pthread_cond_signal(&pool->wake);
     return rc;
 }
