@@ -73,9 +73,6 @@ int file_out_open(struct file_out *f, const char *store_dir, uint64_t file_id, u
         return err;
     if (size != UINT64_MAX)
         err = io_fallocate(f->fd, size);
-    f->block = err ? NULL : aligned_alloc(4096, LIMIT_BLOCK_LEN);
-    if (!err && !f->block)
-        err = S3R_E_NOMEM;
     if (err)
         return err;
     if (*is_direct && size >= LIMIT_BLOCK_LEN)
@@ -119,6 +116,21 @@ static int write_blocks(struct file_out *f, const char *buf, size_t len)
     return io_pwrite(f->fd, buf, len, off);
 }
 
+/* Collects bytes until they are a block. What comes in whole blocks never needs the memory. */
+static int fill_block(struct file_out *f, const char *at, size_t len)
+{
+    if (!f->block)
+        f->block = aligned_alloc(4096, LIMIT_BLOCK_LEN);
+    if (!f->block)
+        return S3R_E_NOMEM;
+    memcpy(f->block + f->block_len, at, len);
+    f->block_len += len;
+    if (f->block_len < LIMIT_BLOCK_LEN)
+        return 0;
+    f->block_len = 0;
+    return write_blocks(f, f->block, LIMIT_BLOCK_LEN);
+}
+
 int file_out_append(struct file_out *f, const void *buf, size_t len)
 {
     const char *at = buf;
@@ -134,12 +146,7 @@ int file_out_append(struct file_out *f, const void *buf, size_t len)
             err = write_blocks(f, at, n);
         } else {
             n = min_u64(len, LIMIT_BLOCK_LEN - f->block_len);
-            memcpy(f->block + f->block_len, at, n);
-            f->block_len += n;
-            if (f->block_len == LIMIT_BLOCK_LEN) {
-                f->block_len = 0;
-                err = write_blocks(f, f->block, LIMIT_BLOCK_LEN);
-            }
+            err = fill_block(f, at, n);
         }
         if (err)
             return err;
@@ -176,23 +183,27 @@ static void make_end(const struct file_out *f, enum file_kind kind,
     le64_store(&end->end_crc, crc64_update(0, end, offsetof(struct file_end, end_crc)));
 }
 
+/* The last block, which is short. */
+static int write_rest(struct file_out *f)
+{
+    int err = table_push(f, crc64_update(0, f->block, f->block_len), f->block_len);
+    return err ? err : io_pwrite(f->fd, f->block, f->block_len, f->size - f->block_len);
+}
+
 int file_out_finish(struct file_out *f, enum file_kind kind, const uint8_t uuid[STORE_UUID_LEN],
                     const struct text *record)
 {
     struct file_end end;
     struct text tail;
     bool is_first = !f->has_trailer;
-    uint64_t off = f->trailer_off;
+    uint64_t off = is_first ? f->size : f->trailer_off;
     if (is_first && f->is_direct)
         f->is_direct = !io_set_direct(f->fd, false);
     text_init(&tail, SIZE_MAX / 2);
     if (is_first) {
-        off = f->size - f->block_len;
-        int err =
-            f->block_len ? table_push(f, crc64_update(0, f->block, f->block_len), f->block_len) : 0;
+        int err = f->block_len ? write_rest(f) : 0;
         if (err)
             return err;
-        text_add(&tail, f->block, f->block_len);
         text_add(&tail, f->table, f->table_count * sizeof(*f->table));
         f->trailer_off = off + tail.len;
         f->has_trailer = true;

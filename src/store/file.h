@@ -73,7 +73,7 @@ struct file_in {
     uint32_t record_len;
     uint64_t *table; /* the blocks' checksums, verified */
     size_t table_count;
-    const char *map; /* the data of a large file; NULL where it cannot be mapped */
+    const char *map; /* the data; NULL: of a small file, or it cannot be mapped */
 };
 
 /* Opens and judges the last bytes of the file: are they an end block of this store and file? */
@@ -83,6 +83,8 @@ void file_in_close(struct file_in *f);
 /* From here on large reads that the page cache does not hold bypass it. *is_direct: in, wanted;
  * false when the file system refuses, and then nothing changes. */
 void file_in_open_direct(struct file_in *f, bool *is_direct);
+/* Before other threads have it: maps what is large enough for views, where it is not yet mapped. */
+void file_in_prepare_view(struct file_in *f);
 /* Exactly [off, off+len), verified. Any thread, several at once. */
 int file_in_read(const struct file_in *f, uint64_t off, void *buf, size_t len) MUST_CHECK;
 /* Verified memory of [off, off+len) without a copy, as long as the file is open: where the file is

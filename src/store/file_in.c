@@ -17,6 +17,8 @@
 
 /* Smaller files are left to the page cache: they may well be read again. */
 #define DIRECT_FILE_LEN_MIN (4 * MIB)
+/* Below this a read costs less than a mapping. */
+#define VIEW_FILE_LEN_MIN (256 * KIB)
 #define READ_RUN_BLOCKS 8
 #define PAGE_LEN 4096
 
@@ -104,14 +106,25 @@ void file_in_close(struct file_in *f)
     f->table = NULL;
 }
 
+static void map_file(struct file_in *f)
+{
+    void *map = mmap(NULL, f->size, PROT_READ, MAP_SHARED, f->fd, 0);
+    f->map = map == MAP_FAILED ? NULL : map;
+}
+
+void file_in_prepare_view(struct file_in *f)
+{
+    if (f->size >= VIEW_FILE_LEN_MIN && !f->map)
+        map_file(f);
+}
+
 /* A second descriptor, of the same file even when its name is gone. */
 void file_in_open_direct(struct file_in *f, bool *is_direct)
 {
     char path[64];
     if (f->size < DIRECT_FILE_LEN_MIN || f->map)
         return;
-    void *map = mmap(NULL, f->size, PROT_READ, MAP_SHARED, f->fd, 0);
-    f->map = map == MAP_FAILED ? NULL : map;
+    map_file(f);
     if (!*is_direct || !f->map)
         return;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);

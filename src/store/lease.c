@@ -164,7 +164,7 @@ static int read_inline(struct store_lease *l, uint64_t off, void *buf, size_t le
 
 /* Opens the file that holds part `i` (0 when there are no parts) and judges it against the index.
  */
-static int open_part(const struct store_lease *l, size_t i, bool *is_direct,
+static int open_part(const struct store_lease *l, size_t i, bool is_view, bool *is_direct,
                      struct part_file **ret_file)
 {
     const struct record *r = &l->record.r;
@@ -184,6 +184,8 @@ static int open_part(const struct store_lease *l, size_t i, bool *is_direct,
         return S3R_E_STORE_CORRUPT;
     }
     file_in_open_direct(&f->in, is_direct);
+    if (is_view)
+        file_in_prepare_view(&f->in);
     f->part = i;
     *ret_file = f;
     return 0;
@@ -195,13 +197,14 @@ static void drop_if_unused(struct part_file *f)
         part_file_free(f);
 }
 
-static int enter_part(struct store_lease *l, size_t i, bool *is_direct, struct part_file **ret_file)
+static int enter_part(struct store_lease *l, size_t i, bool is_view, bool *is_direct,
+                      struct part_file **ret_file)
 {
     int err = 0;
     pthread_mutex_lock(&l->lock);
     if (!l->file || l->file->part != i) {
         struct part_file *opened = NULL;
-        err = open_part(l, i, is_direct, &opened);
+        err = open_part(l, i, is_view, is_direct, &opened);
         if (!err) {
             struct part_file *was = l->file;
             l->file = opened;
@@ -252,7 +255,7 @@ static int read_files(struct store_lease *l, uint64_t off, char *buf, size_t len
         if (!n)
             continue;
         struct part_file *f;
-        err = enter_part(l, i, &is_direct, &f);
+        err = enter_part(l, i, false, &is_direct, &f);
         if (!err) {
             err = file_in_read(&f->in, off - start, buf, n);
             leave_part(l, f);
@@ -274,7 +277,7 @@ int store_lease_view(struct store_lease *l, uint64_t off, size_t len, struct sto
         return S3R_E_UNSUPPORTED;
     size_t i = find_part(&l->view, off);
     uint64_t start = l->view.parts ? l->view.parts[i].off : 0;
-    int err = enter_part(l, i, &is_direct, &view.file);
+    int err = enter_part(l, i, true, &is_direct, &view.file);
     if (err)
         return err;
     err = file_in_view(&view.file->in, off - start, len, &view.bytes);

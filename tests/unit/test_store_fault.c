@@ -256,7 +256,7 @@ static void a_commit_syncs_bytes_then_name_then_index(void **state)
     scene_init(&sc);
     check_order(&sc, do_part, "wwdni");
     check_order(&sc, do_complete, "wdni");
-    check_order(&sc, do_overwrite, "wwdni");
+    check_order(&sc, do_overwrite, "wwwdni");
     check_order(&sc, do_inline, "i");
     check_order(&sc, do_delete, "i");
     box_destroy(sc.b);
