@@ -14,6 +14,7 @@
 #define S3R_SERVER_HTTP_H
 
 #include "base/attr.h"
+#include "base/buffers.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "s3/headers.h"
@@ -95,7 +96,9 @@ typedef ssize_t http_stream_fn(void *arg, uint64_t pos, char *buf, size_t max);
 struct http_reply {
     unsigned status;
     const struct headers *headers;
-    struct text *body;      /* taken (emptied); NULL: none */
+    struct text *body;    /* taken (emptied); NULL: none */
+    struct buffer *block; /* instead of body: taken, whatever happens; given back once it is sent */
+    size_t block_len;
     http_stream_fn *stream; /* instead of body */
     void *stream_arg;
     uint64_t stream_len;

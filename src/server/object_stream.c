@@ -7,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STREAM_BUFFER_LEN (1 * MIB)
-
 /* While one block goes out the next one is read. */
 struct block {
-    char *bytes;
+    struct buffer *buffer;
     uint64_t off; /* in the object */
     size_t len;   /* 0: nothing read */
 };
@@ -28,16 +26,17 @@ int object_stream_create(struct request *r, uint64_t off, uint64_t len,
                          struct object_stream **ret_stream)
 {
     struct object_stream *st = calloc(1, sizeof *st);
-    void *bytes = NULL;
-    if (!st || posix_memalign(&bytes, 4 * KIB, 2 * STREAM_BUFFER_LEN) != 0) {
-        free(st);
+    if (!st)
+        return S3R_E_NOMEM;
+    st->now.buffer = buffer_take(r->server->blocks);
+    st->next.buffer = buffer_take(r->server->blocks);
+    if (!st->now.buffer || !st->next.buffer) {
+        object_stream_destroy(st);
         return S3R_E_NOMEM;
     }
     st->r = r;
     st->begin = st->read_off = off;
     st->end = off + len;
-    st->now.bytes = bytes;
-    st->next.bytes = st->now.bytes + STREAM_BUFFER_LEN;
     *ret_stream = st;
     return 0;
 }
@@ -46,17 +45,17 @@ void object_stream_destroy(struct object_stream *st)
 {
     if (!st)
         return;
-    free(st->now.bytes < st->next.bytes ? st->now.bytes : st->next.bytes);
+    buffer_give(st->now.buffer);
+    buffer_give(st->next.buffer);
     free(st);
 }
 
 /* The first read ends at a block boundary, so that all others are whole blocks. */
 static int read_block(struct object_stream *st, struct block *b)
 {
-    uint64_t until =
-        min_u64(st->end, align_down(st->read_off, LIMIT_BLOCK_LEN) + STREAM_BUFFER_LEN);
+    uint64_t until = min_u64(st->end, align_down(st->read_off, LIMIT_BLOCK_LEN) + BODY_BLOCK_LEN);
     size_t len = (size_t)(until - st->read_off);
-    int rc = store_lease_read(st->r->lease, st->read_off, b->bytes, len, &st->r->diag);
+    int rc = store_lease_read(st->r->lease, st->read_off, b->buffer->bytes, len, &st->r->diag);
     if (rc)
         return rc;
     b->off = st->read_off;
@@ -110,14 +109,14 @@ ssize_t object_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
         }
         struct block was = st->now;
         st->now = st->next;
-        st->next = (struct block){.bytes = was.bytes};
+        st->next = (struct block){.buffer = was.buffer};
         int rc = read_ahead(st);
         if (rc)
             log_debug("no read-ahead: %s", error_name(rc));
     }
     size_t within = (size_t)(off - st->now.off);
     size_t n = (size_t)min_u64(max, st->now.len - within);
-    memcpy(buf, st->now.bytes + within, n);
+    memcpy(buf, st->now.buffer->bytes + within, n);
     st->r->bytes_out += n;
     return (ssize_t)n;
 }

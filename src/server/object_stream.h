@@ -3,10 +3,10 @@
  * Does:     reads blocks ahead on the disk pool and hands them to the event thread.
  * Not here: RDMA (rdma.h).
  * Units:    bytes.
- * Owns:     its buffers; the lease is the request's and outlives it.
+ * Owns:     two blocks of the server's pool; the lease is the request's and outlives it.
  * Threads:  reading on workers, handing out on the event thread.
  * Errors:   a failed read ends the connection in the middle: the peer sees a short body.
- * Limits:   two blocks of STREAM_BUFFER_LEN. */
+ * Limits:   two blocks of BODY_BLOCK_LEN. */
 #ifndef S3R_SERVER_OBJECT_STREAM_H
 #define S3R_SERVER_OBJECT_STREAM_H
 

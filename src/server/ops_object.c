@@ -14,7 +14,8 @@
 #include <string.h>
 
 /* Ranges up to this length are read at once and sent from memory. */
-#define WHOLE_REPLY_LEN_MAX (256 * KIB)
+#define WHOLE_REPLY_LEN_MAX BODY_BLOCK_LEN
+#define TEXT_REPLY_LEN_MAX (16 * KIB)
 
 static int judge_read(struct request *r, const struct store_object *object)
 {
@@ -130,20 +131,18 @@ static int send_by_rdma(struct request *r, const struct range *range)
 
 static int send_from_memory(struct request *r, const struct range *range)
 {
-    char block[16 * KIB];
-    if (range->len <= sizeof block) {
-        int rc = store_lease_read(r->lease, range->off, block, range->len, &r->diag);
+    char bytes[TEXT_REPLY_LEN_MAX];
+    if (range->len <= sizeof bytes) {
+        int rc = store_lease_read(r->lease, range->off, bytes, range->len, &r->diag);
         if (!rc)
-            text_add(&r->reply.body, block, range->len);
+            text_add(&r->reply.body, bytes, range->len);
         return rc;
     }
-    CLEANUP(freep) char *bytes = malloc(range->len);
-    if (!bytes)
+    r->reply.block = buffer_take(r->server->blocks);
+    if (!r->reply.block)
         return S3R_E_NOMEM;
-    int rc = store_lease_read(r->lease, range->off, bytes, range->len, &r->diag);
-    if (!rc)
-        text_add(&r->reply.body, bytes, range->len);
-    return rc;
+    r->reply.block_len = range->len;
+    return store_lease_read(r->lease, range->off, r->reply.block->bytes, range->len, &r->diag);
 }
 
 static int send_as_stream(struct request *r, const struct range *range)

@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* What arrives of a body is collected in two buffers of this size, or less for a shorter body. */
-#define BODY_BUFFER_LEN (1 * MIB)
+#define BODY_BUFFER_LEN BODY_BLOCK_LEN
 #define BODY_BUFFER_LEN_MIN (64 * KIB)
 /* After an error in the middle of a body this much more is read and dropped, so that the client,
  * which is still sending, gets to read the answer. */
@@ -43,6 +43,13 @@ static void *request_begin(void *app_arg, struct http_exchange *ex)
     return r;
 }
 
+static void free_buffer(struct body_buffer *b)
+{
+    if (!b->block)
+        free(b->bytes);
+    buffer_give(b->block);
+}
+
 static void request_destroy(struct request *r)
 {
     object_stream_destroy(r->stream);
@@ -58,8 +65,9 @@ static void request_destroy(struct request *r)
     target_fini(&r->target);
     sig_auth_fini(&r->auth);
     sig_chain_fini(&r->chain);
-    free(r->buffers[0].bytes);
-    free(r->buffers[1].bytes);
+    buffer_give(r->reply.block);
+    for (size_t i = 0; i < ARRAY_LEN(r->buffers); i++)
+        free_buffer(&r->buffers[i]);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }
@@ -209,6 +217,7 @@ static void compose_error(struct request *r, int code)
     headers_fini(&r->reply.headers);
     r->reply.headers = headers;
     r->reply.is_stream = false;
+    buffer_give(STEAL(r->reply.block));
     r->reply.status = (unsigned)error_http_status(code);
     if (error_class_of(code) == ERR_CLASS_PEER && code != S3R_E_RDMA_TRANSFER &&
         code != S3R_E_RDMA_PEER && code != S3R_E_RDMA_DEADLINE)
@@ -235,8 +244,10 @@ static enum http_next send_reply(struct request *r)
     struct http_reply reply = {.status = r->reply.status,
                                .headers = &r->reply.headers,
                                .body = &r->reply.body,
+                               .block = STEAL(r->reply.block),
+                               .block_len = r->reply.block_len,
                                .is_close = r->reply.is_close};
-    r->bytes_out += r->reply.body.len;
+    r->bytes_out += reply.block ? reply.block_len : r->reply.body.len;
     if (r->reply.is_stream) {
         reply.stream = object_stream_read;
         reply.stream_arg = r->stream;
@@ -475,13 +486,16 @@ static bool reserve(struct request *r, struct body_buffer *b)
     uint64_t length = 0;
     uint64_t want = BODY_BUFFER_LEN;
     if (http_content_length(r->ex, &length))
-        want = max_u64(BODY_BUFFER_LEN_MIN, min_u64(align_up(length, 4 * KIB), want));
-    void *bytes;
-    if (posix_memalign(&bytes, 4 * KIB, want) != 0)
-        return false;
-    b->bytes = bytes;
-    b->cap = want;
-    return true;
+        want = max_u64(BODY_BUFFER_LEN_MIN, min_u64(length, want));
+    if (want > BODY_BUFFER_LEN_MIN) {
+        b->block = buffer_take(r->server->blocks);
+        b->bytes = b->block ? b->block->bytes : NULL;
+        want = BODY_BLOCK_LEN;
+    } else {
+        b->bytes = malloc(want);
+    }
+    b->cap = b->bytes ? want : 0;
+    return b->bytes != NULL;
 }
 
 /* Nothing is stored any more; a bounded rest of the body is dropped. */
@@ -516,6 +530,13 @@ static bool is_full(const struct body_buffer *b)
     return b->cap && b->len == b->cap;
 }
 
+/* Is the last byte there that Content-Length announces? */
+static bool is_at_end(const struct request *r)
+{
+    uint64_t length;
+    return http_content_length(r->ex, &length) && r->bytes_in + r->drained >= length;
+}
+
 /* Takes all bytes, or suspends: the library does not offer what is left over again before more has
  * arrived, which may be never. */
 static enum http_next request_body(void *req, const char *bytes, size_t *len)
@@ -540,7 +561,8 @@ static enum http_next request_body(void *req, const char *bytes, size_t *len)
         *len -= take;
         r->bytes_in += take;
     }
-    if (is_full(&r->buffers[r->filling]) && !is_working(r) && !r->error)
+    /* what is full with the last byte goes to the worker that finishes */
+    if (is_full(&r->buffers[r->filling]) && !is_working(r) && !r->error && !is_at_end(r))
         hand_over(r);
     return HTTP_GO_ON;
 }
@@ -549,7 +571,7 @@ static enum http_next request_body(void *req, const char *bytes, size_t *len)
 static bool has_all(const struct request *r)
 {
     uint64_t length;
-    return !http_content_length(r->ex, &length) || r->bytes_in + r->drained >= length;
+    return !http_content_length(r->ex, &length) || is_at_end(r);
 }
 
 static enum http_next request_end(void *req)

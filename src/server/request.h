@@ -61,15 +61,18 @@ struct op {
 enum request_state { REQ_NEW, REQ_PREPARING, REQ_BODY, REQ_FINISHING, REQ_REPLY };
 
 struct body_buffer {
-    char *bytes;
+    char *bytes; /* the block's, or its own when `block` is NULL */
+    struct buffer *block;
     size_t len, cap;
 };
 
-/* What goes out: either text or `stream_len` bytes from request.stream. */
+/* What goes out: text, `block_len` bytes of a block, or `stream_len` bytes from request.stream. */
 struct reply {
     unsigned status;
     struct headers headers;
     struct text body;
+    struct buffer *block;
+    size_t block_len;
     bool is_stream, is_close;
     uint64_t stream_len;
 };

@@ -191,7 +191,7 @@ static int start_rdma(struct server *s, struct diag *diag)
 
 static int start_pools(struct server *s)
 {
-    int rc = 0;
+    int rc = buffer_pool_create(BODY_BLOCK_LEN, BODY_BLOCKS_KEPT, &s->blocks);
     for (int i = 0; !rc && i < POOL_COUNT; i++)
         rc = work_pool_create(pool_rows[i].name, pool_rows[i].threads_max, pool_rows[i].queue_max,
                               &s->pools[i]);
@@ -223,6 +223,7 @@ static void close_parts(struct server *s)
     http_stop(s->http);
     for (int i = 0; i < POOL_COUNT; i++)
         work_pool_destroy(s->pools[i]);
+    buffer_pool_destroy(s->blocks);
     staging_destroy(s->staging);
     if (s->mover)
         mover_close(s->mover);

@@ -11,6 +11,7 @@
 #ifndef S3R_SERVER_SERVER_H
 #define S3R_SERVER_SERVER_H
 
+#include "base/buffers.h"
 #include "base/work.h"
 #include "rdma/mover.h"
 #include "server/config.h"
@@ -20,6 +21,10 @@
 #include "store/store.h"
 
 #include <stdatomic.h>
+
+/* Blocks for what goes through bodies, and how many of them are kept when they are not in use. */
+#define BODY_BLOCK_LEN (1 * MIB)
+#define BODY_BLOCKS_KEPT 16
 
 /* What blocks on different things waits in different queues, so that a slow one delays only its
  * own kind: the index; data files and syncs; the wire; helpers of a transfer. */
@@ -32,6 +37,7 @@ struct server {
     char rdma_reason[S3R_DIAG_MAX]; /* why it is off */
     struct staging *staging;
     struct work_pool *pools[POOL_COUNT];
+    struct buffer_pool *blocks;
     struct http *http;
     char address[128]; /* HOST:PORT that was bound */
     struct metrics metrics;
