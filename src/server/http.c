@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "server/http_response.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,6 @@
 /* The library's memory for one connection: heads in and out, and what arrives of a body at once.
  * It is cleared for each request, so more makes small requests slower and large bodies faster. */
 #define CONNECTION_MEMORY (96 * KIB)
-#define STREAM_BLOCK (1 * MIB)
 
 /* A socket from accept to close. `since_ns` is when its current head began to be waited for. */
 struct connection {
@@ -558,46 +558,9 @@ bool http_peer_is_gone(struct http_exchange *ex)
     return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
 }
 
-_Static_assert(HTTP_STREAM_FAILED == MHD_CONTENT_READER_END_WITH_ERROR, "one value, two names");
-
-static void give_block(void *block)
-{
-    buffer_give(block);
-}
-
-/* No copy of the library's: the bytes go from the block to the socket. */
-static struct MHD_Response *respond_from_block(struct http_reply *reply)
-{
-    struct buffer *block = STEAL(reply->block);
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer_with_free_callback_cls(reply->block_len, block->bytes,
-                                                               give_block, block);
-    if (!response)
-        buffer_give(block);
-    return response;
-}
-
-static struct MHD_Response *make_response(struct http_reply *reply, bool is_read)
-{
-    if (reply->stream)
-        return MHD_create_response_from_callback(reply->stream_len, is_read ? STREAM_BLOCK : 1,
-                                                 reply->stream, reply->stream_arg, NULL);
-    if (reply->block)
-        return respond_from_block(reply);
-    size_t len = reply->body ? reply->body->len : 0;
-    char *bytes = len ? text_take(reply->body) : NULL;
-    if (!bytes)
-        return MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_FREE);
-    if (!response)
-        free(bytes);
-    return response;
-}
-
 int http_reply(struct http_exchange *ex, struct http_reply *reply)
 {
-    struct MHD_Response *response = make_response(reply, strcmp(ex->method, "HEAD") != 0);
+    struct MHD_Response *response = http_response_create(reply, strcmp(ex->method, "HEAD") != 0);
     if (!response)
         return S3R_E_NOMEM;
     bool is_good = true;
