@@ -204,6 +204,15 @@ int client_bucket_list(struct client *c, struct diag *diag, struct client_page *
     return 0;
 }
 
+/* By their bytes, as S3 orders keys. */
+static int compare_names(const void *a, const void *b)
+{
+    const struct client_entry *x = a, *y = b;
+    int order = memcmp(x->name, y->name, min_u64(x->name_len, y->name_len));
+    return order != 0 ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
+}
+
+/* The document has keys and prefixes apart; here they are in one order. */
 static int take_page(const struct xml_node *root, struct client_page *page)
 {
     const char *encoding = xml_child_text(root, "EncodingType");
@@ -216,6 +225,8 @@ static int take_page(const struct xml_node *root, struct client_page *page)
         e = take_entries(page, root, "CommonPrefixes", is_url_encoded);
     if (e == 0)
         e = take_entries(page, root, "Contents", is_url_encoded);
+    if (e == 0 && page->count > 0)
+        qsort(page->entries, page->count, sizeof(*page->entries), compare_names);
     if (e != 0 || truncated == NULL || strcmp(truncated, "true") != 0)
         return e;
     if (next == NULL || next[0] == '\0')

@@ -265,8 +265,11 @@ static void arrived(const struct carry_run *r, enum client_transport by, uint64_
     }
     if (!r->job->question.is_ranged)
         result->object_len = len;
-    if (by == CLIENT_RDMA)
-        say_why(r, CLIENT_REASON_NONE, "");
+    if (by != CLIENT_RDMA)
+        return;
+    say_why(r, CLIENT_REASON_NONE, "");
+    if (r->job->options->on_progress != NULL)
+        r->job->options->on_progress(r->job->options->progress_arg, len);
 }
 
 static int arrived_by_http(const struct carry_run *r, uint64_t len)

@@ -45,6 +45,7 @@ static void listing(int fd)
     static const char body[] =
         "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>more"
         "</NextContinuationToken><CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes>"
+        "<Contents><Key>p.</Key><Size>1</Size><LastModified>then</LastModified></Contents>"
         "<Contents><Key>pa</Key><Size>7</Size><LastModified>then</LastModified></Contents>"
         "</ListBucketResult>";
     char head[1024];

@@ -149,6 +149,11 @@ static void ranges(void)
            threads_max, (unsigned long long)s3r_registered_bytes(client));
 }
 
+static void note_moved(void *arg, uint64_t bytes)
+{
+    *(uint64_t *)arg = bytes;
+}
+
 static void parts(void)
 {
     size_t part_len = 5 * MIB, len = count * part_len;
@@ -173,7 +178,10 @@ static void parts(void)
     demand(s3r_result_crc64(result, &crc), "the whole has a checksum");
     demand(s3r_result_object_len(result) == len, "the whole has its length");
     memset(memory, 0, len);
+    uint64_t moved = 0;
+    s3r_options_set_progress(required, note_moved, &moved);
     check(s3r_get(client, bucket, "big", memory, len, required, result), result);
+    demand(moved == len, "progress is told at the end");
     demand(s3r_result_crc64(result, &back) && back == crc, "it is the same checksum");
     printf("{\"right\": %d, \"verified\": %d, \"transport\": \"%s\"}\n", is_filled(memory, 0, len),
            s3r_result_is_verified(result), s3r_transport_name(s3r_result_transport(result)));
