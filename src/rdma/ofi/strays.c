@@ -123,10 +123,13 @@ bool strays_cut_watched(int epoll_fd, struct strays *ret_strays)
     return look_through(epoll_fd, 1, ret_strays, &has_listener) && has_listener;
 }
 
+/* By its name in /proc: the descriptor itself may be another thread's by now. */
 static bool is_open(const struct stray *stray)
 {
-    struct stat st;
-    return fstat(stray->fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == stray->inode;
+    char path[64], name[64], link[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", stray->fd);
+    int len = snprintf(name, sizeof(name), "socket:[%llu]", (unsigned long long)stray->inode);
+    return readlink(path, link, sizeof(link)) == len && memcmp(link, name, (size_t)len) == 0;
 }
 
 bool strays_are_gone(const struct strays *s)
