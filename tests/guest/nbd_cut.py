@@ -88,9 +88,13 @@ class CutDisk:
         end = time.monotonic() + patience_s
         while self.is_on:
             with self.lock:
-                if self.unflushed or time.monotonic() > end:
+                if self.has_something_to_lose() or time.monotonic() > end:
                     self.is_on = False
             time.sleep(0.0002)
+
+    def has_something_to_lose(self):
+        """With the lock held."""
+        return bool(self.unflushed)
 
     def _lose(self, offset, length):
         """One write that was not flushed: all of it arrives, or none, or some of its sectors."""
