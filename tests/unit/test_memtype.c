@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cm.h"
+#include "unit/gpu_side.h"
 
+#include "base/attr.h"
 #include "s3rdma.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-/* Loaded by its path, it is what the name libcuda.so.1 then stands for in this process. */
 static int load_stand_in(void **state)
 {
-    char path[1024];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
-    assert_true(n > 0);
-    path[n] = '\0';
-    snprintf(strrchr(path, '/'), 64, "/../helpers/libcuda_stand_in.so");
-    if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
-        fail_msg("%s", dlerror());
+    gpu_load();
     return 0;
 }
 
@@ -37,14 +26,31 @@ static void the_driver_says_what_memory_a_pointer_is(void **state)
         {0x8000, 3}, /* the driver cannot tell */
         {0, 3},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         assert_int_equal(s3rdma_client_memory_type((const void *)rows[i].pointer), rows[i].type);
+}
+
+static void memory_of_all_kinds_is_told_apart(void **state)
+{
+    CUdeviceptr mapped, managed;
+    char *device = device_alloc(5000);
+    assert_int_equal(gpu.alloc_mapped(&mapped, 10), 0);
+    assert_int_equal(gpu.alloc_managed(&managed, 10, 1), 0);
+    assert_int_equal(s3rdma_client_memory_type(device), 2);
+    assert_int_equal(s3rdma_client_memory_type(device + 4999), 2);
+    assert_int_equal(s3rdma_client_memory_type((void *)(uintptr_t)mapped), 2);
+    assert_int_equal(s3rdma_client_memory_type((void *)(uintptr_t)managed), 1);
+    assert_int_equal(s3rdma_client_memory_type(&device), 0);
+    device_free(device);
+    device_free((void *)(uintptr_t)mapped);
+    device_free((void *)(uintptr_t)managed);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_driver_says_what_memory_a_pointer_is),
+        cmocka_unit_test(memory_of_all_kinds_is_told_apart),
     };
     return cmocka_run_group_tests(tests, load_stand_in, NULL);
 }
