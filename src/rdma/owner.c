@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "rdma/devices.h"
 #include "rdma/gauge.h"
+#include "rdma/rail.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,19 +15,9 @@
 #include <unistd.h>
 
 #define BUCKETS 1024
-#define BLAME_FIRST_NS (1 * NS_PER_S)
-#define BLAME_LONGEST_NS (60 * NS_PER_S)
 #define FENCE_PAUSE_NS (50 * NS_PER_MS)
 
 /* Locks, in the order of taking: owner.lock; owner_window.fence alone, never with the other. */
-
-struct rail {
-    const struct owner_ops *ops; /* fixed after open */
-    void *handle;
-    /* owner.lock */
-    int64_t skipped_until_ns; /* 0: healthy */
-    int64_t backoff_ns;
-};
 
 /* Registered memory. It goes when the last count is given back, its windows are fenced, and nobody
  * is opening a window in it. */
@@ -142,16 +133,11 @@ int owner_rail_count(const struct owner *o)
     return o->count;
 }
 
-static bool is_healthy(const struct rail *rail, int64_t now_ns)
-{
-    return now_ns >= rail->skipped_until_ns;
-}
-
 static int healthy_count(const struct owner *o, int64_t now_ns)
 {
     int healthy = 0;
     for (int i = 0; i < o->count; i++)
-        healthy += is_healthy(&o->rails[i], now_ns);
+        healthy += rail_is_healthy(&o->rails[i], now_ns);
     return healthy;
 }
 
@@ -289,25 +275,13 @@ void owner_window_close(struct owner_window *w)
 
 /* ---- blame ---- */
 
-/* A rail that fails again soon after it was tried again is left alone for longer. */
-static void blame(struct rail *rail, int64_t now_ns)
-{
-    bool is_again = rail->backoff_ns != 0 && now_ns < rail->skipped_until_ns + rail->backoff_ns;
-    if (!is_healthy(rail, now_ns))
-        return;
-    rail->backoff_ns = is_again ? rail->backoff_ns * 2 : BLAME_FIRST_NS;
-    if (rail->backoff_ns > BLAME_LONGEST_NS)
-        rail->backoff_ns = BLAME_LONGEST_NS;
-    rail->skipped_until_ns = now_ns + rail->backoff_ns;
-}
-
 void owner_window_blame(struct owner_window *w)
 {
     struct owner *o = w->owner;
     if (w->pid != getpid())
         return;
     pthread_mutex_lock(&o->lock);
-    blame(&o->rails[w->rail], clock_mono_ns());
+    rail_blame(&o->rails[w->rail], clock_mono_ns());
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -347,29 +321,16 @@ static void region_release(struct owner *o, struct region *r)
 static int region_create(struct owner *o, void *ptr, size_t len, struct diag *diag,
                          struct region **ret_region)
 {
-    struct diag why = {""};
-    int rc = S3R_E_RDMA_REGISTER, registered = 0;
     struct region *r = calloc(1, sizeof *r);
     if (!r)
         return S3R_E_NOMEM;
     *r = (struct region){.ptr = ptr, .len = len, .count = 1};
-    for (int i = 0; i < o->count; i++) {
-        diag_clear(&why);
-        int failed = o->rails[i].ops->region_add(o->rails[i].handle, ptr, len, &why, &r->on[i]);
-        r->is_on[i] = failed == 0;
-        registered += failed == 0;
-        if (failed) {
-            rc = failed;
-            log_warn("rdma %s: %zu bytes are not registered: %s", o->rails[i].ops->name, len,
-                     diag_text(&why, failed));
-        }
-    }
-    if (registered == 0) {
+    int rc = rails_add_memory(o->rails, o->count, ptr, len, diag, r->on, r->is_on);
+    if (rc)
         free(r);
-        return diag_fail(diag, rc, "%s", diag_text(&why, rc));
-    }
-    *ret_region = r;
-    return 0;
+    else
+        *ret_region = r;
+    return rc;
 }
 
 static int register_locked(struct owner *o, void *ptr, size_t len, struct diag *diag)
@@ -506,7 +467,7 @@ static int pick_rail(struct owner *o, const struct region *r, const bool *was_tr
         o->rails[i].skipped_until_ns = 0;
     for (unsigned i = 0; i < (unsigned)o->count; i++) {
         int rail = (int)((turn + i) % (unsigned)o->count);
-        if (r->is_on[rail] && !was_tried[rail] && is_healthy(&o->rails[rail], now_ns))
+        if (r->is_on[rail] && !was_tried[rail] && rail_is_healthy(&o->rails[rail], now_ns))
             return rail;
     }
     return -1;

@@ -33,7 +33,8 @@ int owner_healthy_count(struct owner *o);
 void owner_describe(struct owner *o, int rail, char *out, size_t size);
 
 /* Overlapping another registration is allowed; the same address again must have the same length
- * and is counted. */
+ * and is counted. A GPU's memory is registered on the rails that reach it, and windows in it are
+ * theirs; S3R_E_RDMA_REGISTER: there is none. */
 int owner_register(struct owner *o, void *ptr, size_t len, struct diag *diag) MUST_CHECK;
 /* Withdraws and fences the region's windows when it was the last count. S3R_E_BUSY: as
  * owner_window_withdraw(); the region is still registered, call again. */

@@ -74,6 +74,8 @@ struct mover_ops {
     void (*describe)(void *mover, char *out, size_t size);
 };
 
+struct gpu_export; /* gpu.h */
+
 /* The side that owns the memory. After a fork() no call is made in the child, close included: what
  * a provider holds is the parent's, its descriptors must be close-on-exec. */
 struct owner_ops {
@@ -85,6 +87,11 @@ struct owner_ops {
                 void **ret_owner);
     void (*close)(void *owner);
     int (*region_add)(void *owner, void *ptr, size_t len, struct diag *diag, void **ret_region);
+    /* Optional (NULL: it reaches no GPU): the same of a GPU's memory, which no processor may touch.
+     * `export` shows it as a dma-buf, the caller's; NULL: the adapter's driver is to know the
+     * memory by its address (peer memory). */
+    int (*device_region_add)(void *owner, void *ptr, size_t len, const struct gpu_export *export,
+                             struct diag *diag, void **ret_region);
     void (*region_remove)(void *owner, void *region);
     /* Opens [off, off + len) of the region to whoever has the token. */
     int (*window_open)(void *owner, void *region, uint64_t off, uint64_t len, struct diag *diag,

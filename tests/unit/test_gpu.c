@@ -2,6 +2,9 @@
 #include "unit/gpu_side.h"
 
 #include "rdma/gpu.h"
+#include "rdma/loop/loop.h"
+#include "rdma/mover.h"
+#include "rdma/owner.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,6 +25,7 @@ static int load_stand_in(void **state)
 static int clean(void **state)
 {
     unsetenv(REFUSES);
+    loop_reset();
     memset(host, 0, LEN);
     return 0;
 }
@@ -145,6 +149,118 @@ static void a_forked_child_has_no_gpu(void **state)
     device_free(device);
 }
 
+/* ---- which way it is registered ---- */
+
+static struct owner *owner_of(const char *devices)
+{
+    struct owner *o;
+    struct diag diag = {0};
+    if (owner_open(devices, NULL, &diag, &o) != 0)
+        fail_msg("%s", diag.text);
+    return o;
+}
+
+/* Through a window of all of it, both ways, at an offset. */
+static void move_there_and_back(struct owner *o, unsigned char *device, const char *name)
+{
+    unsigned char back[1000];
+    struct mover *m;
+    struct owner_window *w;
+    struct token token;
+    struct diag diag = {0};
+    uint64_t moved;
+    if (mover_open(name, &diag, &m) != 0 || owner_window_open(o, device, 0, LEN, &diag, &w) != 0)
+        fail_msg("%s", diag.text);
+    const char *text = owner_window_token(w);
+    assert_int_equal(token_parse(text, strlen(text), NULL, &token), 0);
+    fill(host, LEN, 9);
+    struct transfer t = {.token = &token, .local = host, .len = LEN};
+    assert_int_equal(mover_transfer(m, NULL, &t, &diag, &moved), 0);
+    t = (struct transfer){.direction = TRANSFER_READ,
+                          .token = &token,
+                          .window_off = 77,
+                          .local = back,
+                          .len = sizeof(back)};
+    assert_int_equal(mover_transfer(m, NULL, &t, &diag, &moved), 0);
+    assert_memory_equal(shadow_of(device), host, LEN);
+    assert_memory_equal(back, host + 77, sizeof(back));
+    owner_window_close(w);
+    mover_close(m);
+}
+
+static void a_dma_buf_comes_first_then_peer_memory(void **state)
+{
+    static const struct {
+        bool takes_dmabufs, takes_peer_memory;
+        const char *refused;
+        unsigned dmabufs, peers;
+    } rows[] = {
+        {true, true, "", 1, 0},
+        {false, true, "", 1, 1},
+        {true, true, "dmabuf", 0, 1},
+    };
+    unsigned char *device = device_alloc(LEN + 100);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        clean(NULL);
+        setenv(REFUSES, rows[i].refused, 1);
+        loop_script("", &(struct loop_script){.takes_dmabufs = rows[i].takes_dmabufs,
+                                              .takes_peer_memory = rows[i].takes_peer_memory});
+        struct owner *o = owner_of("loop");
+        unsigned ordered = gpu.count("order"), copied = gpu.count("dtoh");
+        assert_int_equal(owner_register(o, device + 100, LEN, NULL), 0);
+        assert_int_equal(loop_counts("").dmabufs_offered, rows[i].dmabufs);
+        assert_int_equal(loop_counts("").peers_offered, rows[i].peers);
+        assert_int_equal(gpu.count("order"), ordered + 1);
+        move_there_and_back(o, device + 100, "loop");
+        assert_int_equal(gpu.count("dtoh") > copied, rows[i].peers > 0);
+        assert_int_equal(owner_deregister(o, device + 100), 0);
+        assert_int_equal(loop_counts("").registrations, 0);
+        owner_close(o);
+        assert_no_context_is_left();
+    }
+    device_free(device);
+}
+
+static void memory_that_no_rail_reaches_is_not_registered(void **state)
+{
+    static const char *const devices[] = {"loop", "cma", "cma,loop"};
+    void *device = device_alloc(LEN);
+    for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+        struct diag diag = {0};
+        struct owner *o = owner_of(devices[i]);
+        assert_int_equal(owner_register(o, device, LEN, &diag), S3R_E_RDMA_REGISTER);
+        assert_true(diag.text[0] != '\0');
+        assert_int_equal(owner_registered_len(o), 0);
+        owner_close(o);
+    }
+    device_free(device);
+}
+
+static void memory_whose_copies_cannot_be_ordered_is_not_registered(void **state)
+{
+    void *device = device_alloc(LEN);
+    struct owner *o = owner_of("loop");
+    setenv(REFUSES, "order", 1);
+    loop_script("", &(struct loop_script){.takes_dmabufs = true, .takes_peer_memory = true});
+    assert_int_equal(owner_register(o, device, LEN, NULL), S3R_E_RDMA_REGISTER);
+    assert_int_equal(loop_counts("").dmabufs_offered + loop_counts("").peers_offered, 0);
+    owner_close(o);
+    device_free(device);
+}
+
+static void windows_open_on_the_rails_that_reach_the_memory(void **state)
+{
+    unsigned char *device = device_alloc(LEN);
+    struct owner *o = owner_of("cma,loop:blind,loop:a");
+    loop_script("a", &(struct loop_script){.takes_dmabufs = true});
+    assert_int_equal(owner_register(o, device, LEN, NULL), 0);
+    for (int i = 0; i < 6; i++)
+        move_there_and_back(o, device, "loop:a");
+    assert_int_equal(owner_deregister(o, device), 0);
+    owner_close(o);
+    device_free(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +270,10 @@ int main(void)
         cmocka_unit_test_setup(an_export_shows_the_memory_at_its_offset, clean),
         cmocka_unit_test_setup(copies_of_the_drivers_are_put_in_order, clean),
         cmocka_unit_test_setup(a_forked_child_has_no_gpu, clean),
+        cmocka_unit_test_setup(a_dma_buf_comes_first_then_peer_memory, clean),
+        cmocka_unit_test_setup(memory_that_no_rail_reaches_is_not_registered, clean),
+        cmocka_unit_test_setup(memory_whose_copies_cannot_be_ordered_is_not_registered, clean),
+        cmocka_unit_test_setup(windows_open_on_the_rails_that_reach_the_memory, clean),
     };
     return cmocka_run_group_tests(tests, load_stand_in, NULL);
 }

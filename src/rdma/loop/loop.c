@@ -4,18 +4,30 @@
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/num.h"
+#include "rdma/gpu.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define NAME_MAX_LEN 63
 #define LOOK_EVERY_MS 1
 
+/* Registered memory of an owner. */
+struct loop_region {
+    char *ptr;
+    char *bytes; /* where they can be touched; NULL: nowhere, a GPU's driver copies them */
+    char *mapped;
+    size_t mapped_len;
+};
+
 struct loop_window {
     struct loop_window *next; /* of the device */
     uint64_t key, addr, len;  /* fixed after open */
+    char *bytes;              /* as the region's, of the window */
     bool is_open;
     unsigned users;
 };
@@ -133,26 +145,21 @@ static struct loop_window *find_open(struct loop_device *d, uint64_t key)
     return w;
 }
 
-static int add_registration(struct loop_device *d, void *what, struct diag *diag, void **ret_reg)
+static int add_registration(struct loop_device *d, struct diag *diag)
 {
     pthread_mutex_lock(&loop.lock);
     int rc = d->script.register_error;
     d->counts.registrations += rc == 0;
     unlock();
-    if (rc)
-        return diag_fail(diag, rc, "loop: it was told not to register");
-    *ret_reg = what;
-    return 0;
+    return rc ? diag_fail(diag, rc, "loop: it was told not to register") : 0;
 }
 
 static int memory_add(void *mover, void *ptr, size_t len, struct diag *diag, void **ret_reg)
 {
-    return add_registration(mover, ptr, diag, ret_reg);
-}
-
-static int region_add(void *owner, void *ptr, size_t len, struct diag *diag, void **ret_region)
-{
-    return add_registration(owner, ptr, diag, ret_region);
+    int rc = add_registration(mover, diag);
+    if (!rc)
+        *ret_reg = ptr;
+    return rc;
 }
 
 static void remove_registration(void *device, void *reg)
@@ -161,6 +168,70 @@ static void remove_registration(void *device, void *reg)
     pthread_mutex_lock(&loop.lock);
     d->counts.registrations--;
     unlock();
+}
+
+static int add_region(struct loop_device *d, const struct loop_region *like, struct diag *diag,
+                      void **ret_region)
+{
+    struct loop_region *r = malloc(sizeof *r);
+    if (!r)
+        return S3R_E_NOMEM;
+    *r = *like;
+    int rc = add_registration(d, diag);
+    if (rc)
+        free(r);
+    else
+        *ret_region = r;
+    return rc;
+}
+
+static int region_add(void *owner, void *ptr, size_t len, struct diag *diag, void **ret_region)
+{
+    const struct loop_region r = {.ptr = ptr, .bytes = ptr};
+    return add_region(owner, &r, diag, ret_region);
+}
+
+static int map_export(const struct gpu_export *export, size_t len, struct diag *diag,
+                      struct loop_region *r)
+{
+    r->mapped_len = export->off + len;
+    r->mapped = mmap(NULL, r->mapped_len, PROT_READ | PROT_WRITE, MAP_SHARED, export->fd, 0);
+    if (r->mapped == MAP_FAILED)
+        return diag_fail(diag, S3R_E_RDMA_REGISTER, "loop: the dma-buf cannot be mapped: %s",
+                         errno_text(errno));
+    r->bytes = r->mapped + export->off;
+    return 0;
+}
+
+static int device_region_add(void *owner, void *ptr, size_t len, const struct gpu_export *export,
+                             struct diag *diag, void **ret_region)
+{
+    struct loop_device *d = owner;
+    struct loop_region r = {.ptr = ptr};
+    pthread_mutex_lock(&loop.lock);
+    bool is_taken = export ? d->script.takes_dmabufs : d->script.takes_peer_memory;
+    d->counts.dmabufs_offered += export != NULL;
+    d->counts.peers_offered += export == NULL;
+    unlock();
+    if (!is_taken)
+        return diag_fail(diag, S3R_E_RDMA_REGISTER, "loop: it takes no %s",
+                         export ? "dma-buf" : "peer memory");
+    int rc = export ? map_export(export, len, diag, &r) : 0;
+    if (rc)
+        return rc;
+    rc = add_region(d, &r, diag, ret_region);
+    if (rc && r.mapped)
+        munmap(r.mapped, r.mapped_len);
+    return rc;
+}
+
+static void region_remove(void *owner, void *region)
+{
+    struct loop_region *r = region;
+    remove_registration(owner, NULL);
+    if (r->mapped)
+        munmap(r->mapped, r->mapped_len);
+    free(r);
 }
 
 static void window_token(const struct loop_device *d, const struct loop_window *w, struct token *t)
@@ -180,12 +251,14 @@ static int window_open(void *owner, void *region, uint64_t off, uint64_t len, st
                        void **ret_window, struct token *ret_token)
 {
     struct loop_device *d = owner;
+    const struct loop_region *r = region;
     struct loop_window *w = calloc(1, sizeof *w);
     if (!w)
         return S3R_E_NOMEM;
     *w = (struct loop_window){.key = random_u64(),
-                              .addr = (uint64_t)(uintptr_t)region + off,
+                              .addr = (uint64_t)(uintptr_t)r->ptr + off,
                               .len = len,
+                              .bytes = r->bytes ? r->bytes + off : NULL,
                               .is_open = true};
     pthread_mutex_lock(&loop.lock);
     int rc = d->script.window_error;
@@ -294,13 +367,17 @@ static void remember(struct loop_device *d, uint64_t key, uint64_t addr, const v
         memcpy(d->late_bytes, bytes, len);
 }
 
-static void copy(enum transfer_direction direction, uint64_t addr, void *local, size_t len)
+static int copy(const struct loop_window *w, enum transfer_direction direction, uint64_t addr,
+                void *local, size_t len, struct diag *diag)
 {
-    void *window = (void *)(uintptr_t)addr;
-    if (direction == TRANSFER_WRITE)
-        memcpy(window, local, len);
-    else
-        memcpy(local, window, len);
+    bool is_write = direction == TRANSFER_WRITE;
+    void *peer = (void *)(uintptr_t)addr;
+    if (!w->bytes)
+        return is_write ? gpu_copy_from_host(peer, local, len, diag)
+                        : gpu_copy_to_host(local, peer, len, diag);
+    void *window = w->bytes + (addr - w->addr);
+    memcpy(is_write ? window : local, is_write ? local : window, len);
+    return 0;
 }
 
 static int move_piece(struct loop_device *d, const struct loop_script *s, int piece,
@@ -320,7 +397,7 @@ static int move_piece(struct loop_device *d, const struct loop_script *s, int pi
         return diag_fail(diag, S3R_E_RDMA_BOUNDS, "loop: the piece leaves the window");
     int rc = meet_script(d, s, piece, t, diag);
     if (!rc && len > 0)
-        copy(t->direction, addr, local, len);
+        rc = copy(w, t->direction, addr, local, len, diag);
     pthread_mutex_lock(&loop.lock);
     if (!rc && len > 0 && t->direction == TRANSFER_WRITE)
         remember(d, t->token->ofi.key, addr, local, len);
@@ -361,7 +438,7 @@ int loop_write_late(const char *device)
     struct loop_window *w = find_open(d, d->late_key);
     int rc = w ? 0 : S3R_E_RDMA_PEER;
     if (w && d->late_len > 0)
-        copy(TRANSFER_WRITE, d->late_addr, d->late_bytes, d->late_len);
+        rc = copy(w, TRANSFER_WRITE, d->late_addr, d->late_bytes, d->late_len, NULL);
     unlock();
     return rc;
 }
@@ -390,7 +467,8 @@ const struct owner_ops loop_owner_ops = {
     .open = open_owner,
     .close = close_device,
     .region_add = region_add,
-    .region_remove = remove_registration,
+    .device_region_add = device_region_add,
+    .region_remove = region_remove,
     .window_open = window_open,
     .window_withdraw = window_withdraw,
     .window_close = window_close,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.h - a provider inside one process, with faults to order: for tests.
  * Does:     both halves of the provider `loop`: bytes are copied with memcpy; a script per device
- *           delays, fails or holds a chosen piece and refuses registrations and windows.
+ *           delays, fails or holds a chosen piece and refuses registrations and windows. A GPU's
+ *           memory it maps where it is shown a dma-buf; peer memory the GPU's driver copies.
  * Not here: anything between processes. It opens only when a device `loop` or `loop:NAME` is named.
  * Units:    bytes, milliseconds, pieces counted from 1 in each transfer.
  * Owns:     scripts and counts live until loop_reset().
@@ -30,12 +31,14 @@ struct loop_script {
     size_t piece_len;   /* 0: LIMIT_WINDOW_PIECE_LEN */
     bool needs_memory;  /* as a device that wants registered memory */
     bool is_write_only; /* as a device without reads */
+    bool takes_dmabufs, takes_peer_memory; /* of a GPU; as an adapter that reaches it so */
 };
 
 struct loop_counts {
-    unsigned registrations, windows; /* now */
-    unsigned pieces;                 /* moved so far */
-    unsigned held;                   /* transfers held or stuck now */
+    unsigned registrations, windows;         /* now */
+    unsigned pieces;                         /* moved so far */
+    unsigned held;                           /* transfers held or stuck now */
+    unsigned dmabufs_offered, peers_offered; /* a GPU's memory so far, taken or not */
 };
 
 /* `device` is what follows "loop:", "" for plain `loop`. */
