@@ -32,6 +32,7 @@ struct ofi_device {
     char provider[TOKEN_PROVIDER_MAX]; /* what this libfabric calls it */
     bool is_ip;                        /* endpoint names are sockaddrs */
     bool is_software;                  /* no adapter checks what the peer sends */
+    bool wants_gpus;                   /* the opener's: to be opened so that it reaches them */
     char domain[OFI_DOMAIN_MAX];       /* "" when none was named */
     bool has_addr;
     struct sockaddr_storage addr; /* its port is 0 */

@@ -12,6 +12,8 @@
 #include <time.h>
 
 #define API_VERSION FI_VERSION(1, 17)
+/* From there on dma-bufs are known: to the library, and to the headers if they have the flag. */
+#define DMABUF_VERSION FI_VERSION(1, 20)
 #define QUEUE_SIZE 64
 /* Where a provider has nothing to wait on. */
 #define LOOK_AGAIN_NS (200 * 1000)
@@ -20,7 +22,17 @@
 #define DROP_NS (20 * NS_PER_MS)
 #define DROP_PAUSE_NS (50 * 1000)
 
-static struct fi_info *make_hints(const struct ofi_lib *lib, const struct ofi_device *dev)
+static bool knows_dmabufs(const struct ofi_lib *lib)
+{
+#ifdef FI_MR_DMABUF
+    return FI_VERSION_GE(FI_VERSION(lib->major, lib->minor), DMABUF_VERSION);
+#else
+    return false;
+#endif
+}
+
+static struct fi_info *make_hints(const struct ofi_lib *lib, const struct ofi_device *dev,
+                                  bool with_gpus)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
     if (!hints)
@@ -32,6 +44,10 @@ static struct fi_info *make_hints(const struct ofi_lib *lib, const struct ofi_de
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    if (with_gpus) {
+        hints->caps |= FI_HMEM;
+        hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
     hints->fabric_attr->prov_name = strdup(dev->provider);
     bool is_named = dev->domain[0] != '\0';
     hints->domain_attr->name = is_named ? strdup(dev->domain) : NULL;
@@ -80,16 +96,17 @@ static int explain_absence(const struct ofi_lib *lib, const struct ofi_device *d
 }
 
 static int find_info(const struct ofi_lib *lib, const struct ofi_device *dev,
-                     const struct sockaddr_storage *addr, struct diag *diag,
+                     const struct sockaddr_storage *addr, bool with_gpus, struct diag *diag,
                      struct fi_info **ret_info)
 {
-    struct fi_info *hints = make_hints(lib, dev), *all = NULL;
+    struct fi_info *hints = make_hints(lib, dev, with_gpus), *all = NULL;
     if (!hints)
         return S3R_E_NOMEM;
     char host[OFI_DOMAIN_MAX] = "";
     if (addr)
         ofi_address_print(addr, host, sizeof(host));
-    int rc = lib->getinfo(API_VERSION, addr ? host : NULL, NULL, addr ? FI_SOURCE : 0, hints, &all);
+    uint32_t version = with_gpus && knows_dmabufs(lib) ? DMABUF_VERSION : API_VERSION;
+    int rc = lib->getinfo(version, addr ? host : NULL, NULL, addr ? FI_SOURCE : 0, hints, &all);
     lib->freeinfo(hints);
     if (rc != 0)
         return explain_absence(lib, dev, addr, rc, diag);
@@ -113,7 +130,8 @@ int ofi_fabric_open(const struct ofi_lib *lib, const struct ofi_device *dev,
     f->lib = lib;
     f->is_software = dev->is_software;
     f->is_one_socket = ofi_wire_is_same(dev->named, "tcp");
-    int rc = find_info(lib, dev, addr, diag, &f->info);
+    f->reaches_gpus = dev->wants_gpus && find_info(lib, dev, addr, true, NULL, &f->info) == 0;
+    int rc = f->reaches_gpus ? 0 : find_info(lib, dev, addr, false, diag, &f->info);
     if (rc != 0)
         return rc;
     const struct fi_domain_attr *d = f->info->domain_attr;
@@ -320,14 +338,11 @@ bool ofi_endpoint_drop(struct ofi_endpoint *e, struct strays *strays)
     return is_gone;
 }
 
-int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t access, uint64_t key,
-                    struct diag *diag, struct fid_mr **ret_mr)
+/* What comes after a registration, however it was made. */
+static int finish_memory(struct ofi_endpoint *e, int rc, size_t len, struct fid_mr *mr,
+                         struct diag *diag, struct fid_mr **ret_mr)
 {
-    struct fid_mr *mr = NULL;
-    struct ofi_fabric *f = e->fabric;
-    int rc =
-        fi_mr_reg(f->domain, ptr, len, access, 0, f->owner_chooses_key ? key : 0, 0, &mr, NULL);
-    if (rc == 0 && f->is_bound_to_endpoint) {
+    if (rc == 0 && e->fabric->is_bound_to_endpoint) {
         rc = fi_mr_bind(mr, &e->ep->fid, 0);
         if (rc == 0)
             rc = fi_mr_enable(mr);
@@ -340,7 +355,56 @@ int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t acce
                          "(ulimit -l, LimitMEMLOCK)",
                          len);
     if (rc != 0)
-        return ofi_fail(diag, S3R_E_RDMA_REGISTER, "fi_mr_reg", rc);
+        return ofi_fail(diag, S3R_E_RDMA_REGISTER, "registering memory", rc);
     *ret_mr = mr;
     return 0;
+}
+
+int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t access, uint64_t key,
+                    struct diag *diag, struct fid_mr **ret_mr)
+{
+    struct fid_mr *mr = NULL;
+    struct ofi_fabric *f = e->fabric;
+    int rc =
+        fi_mr_reg(f->domain, ptr, len, access, 0, f->owner_chooses_key ? key : 0, 0, &mr, NULL);
+    return finish_memory(e, rc, len, mr, diag, ret_mr);
+}
+
+#ifdef FI_MR_DMABUF
+static int register_dmabuf(const struct ofi_fabric *f, const struct ofi_gpu *gpu, char *ptr,
+                           size_t len, struct fi_mr_attr *attr, struct fid_mr **ret_mr)
+{
+    uint64_t off = gpu->off + (uint64_t)(ptr - (char *)gpu->base);
+    const struct fi_mr_dmabuf dmabuf = {.fd = gpu->fd,
+                                        .offset = off,
+                                        .len = len,
+                                        .base_addr = (char *)gpu->base - gpu->off};
+    if (!knows_dmabufs(f->lib))
+        return -FI_ENOSYS;
+    attr->dmabuf = &dmabuf;
+    return fi_mr_regattr(f->domain, attr, FI_MR_DMABUF, ret_mr);
+}
+#else
+static int register_dmabuf(const struct ofi_fabric *f, const struct ofi_gpu *gpu, char *ptr,
+                           size_t len, struct fi_mr_attr *attr, struct fid_mr **ret_mr)
+{
+    return -FI_ENOSYS;
+}
+#endif
+
+int ofi_gpu_memory_open(struct ofi_endpoint *e, const struct ofi_gpu *gpu, void *ptr, size_t len,
+                        uint64_t access, uint64_t key, struct diag *diag, struct fid_mr **ret_mr)
+{
+    struct fid_mr *mr = NULL;
+    struct ofi_fabric *f = e->fabric;
+    const struct iovec iov = {.iov_base = ptr, .iov_len = len};
+    struct fi_mr_attr attr = {.mr_iov = &iov,
+                              .iov_count = 1,
+                              .access = access,
+                              .requested_key = f->owner_chooses_key ? key : 0,
+                              .iface = FI_HMEM_CUDA,
+                              .device.cuda = gpu->ordinal};
+    int rc = gpu->fd >= 0 ? register_dmabuf(f, gpu, ptr, len, &attr, &mr)
+                          : fi_mr_regattr(f->domain, &attr, 0, &mr);
+    return finish_memory(e, rc, len, mr, diag, ret_mr);
 }

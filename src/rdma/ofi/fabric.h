@@ -35,6 +35,15 @@ struct ofi_fabric {
     bool is_software;          /* see device.h */
     bool is_one_socket;        /* a connection is one socket, which ends it when it is shut down */
     bool is_virtual_addressed; /* remote addresses are virtual ones, not offsets */
+    bool reaches_gpus;
+};
+
+/* A GPU's memory to be registered: as a part of a dma-buf, or (fd -1) as peer memory. */
+struct ofi_gpu {
+    int fd;
+    uint64_t off; /* of `base` in the dma-buf */
+    void *base;   /* the memory that the dma-buf was made for */
+    int ordinal;
 };
 
 struct ofi_endpoint {
@@ -77,5 +86,9 @@ bool ofi_endpoint_drop(struct ofi_endpoint *e, struct strays *strays) MUST_CHECK
 /* `access` of FI_WRITE, FI_READ, FI_REMOTE_*; `key` counts where the owner chooses. */
 int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t access, uint64_t key,
                     struct diag *diag, struct fid_mr **ret_mr) MUST_CHECK;
+/* The same of memory of `gpu`, where the fabric reaches it. */
+int ofi_gpu_memory_open(struct ofi_endpoint *e, const struct ofi_gpu *gpu, void *ptr, size_t len,
+                        uint64_t access, uint64_t key, struct diag *diag,
+                        struct fid_mr **ret_mr) MUST_CHECK;
 
 #endif

@@ -3,11 +3,13 @@
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "rdma/gpu.h"
 #include "rdma/ofi/fabric.h"
 #include "rdma/ofi/maps.h"
 #include "rdma/ofi/ofi.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
@@ -61,13 +63,16 @@ struct ofi_region {
     char *ptr;
     size_t len;
     uint64_t access;
+    bool is_gpu;
+    struct ofi_gpu gpu;
 };
 
 struct ofi_window {
     struct ofi_window *next;
+    const struct ofi_region *region; /* outlives it */
     void *ptr;
     size_t len;
-    uint64_t access, key;
+    uint64_t key;
     struct fid_mr *mr; /* NULL: a window of 0 bytes, or one that a fence could not open again */
     bool is_out, is_settled;
 };
@@ -220,6 +225,8 @@ static int open_device(struct ofi_owner *o, const char *device, const struct soc
     int rc = ofi_device_parse(device, o->lib->minor, diag, &o->device);
     if (rc != 0)
         return rc;
+    /* Software copies bytes itself, and must not touch these. */
+    o->device.wants_gpus = !o->device.is_software && gpu_has_driver();
     struct sockaddr_storage addr = o->device.addr;
     bool needs_address = o->device.is_ip && !o->device.domain[0];
     if (needs_address && !o->device.has_addr)
@@ -281,7 +288,10 @@ static int region_add(void *owner, void *ptr, size_t len, struct diag *diag, voi
 
 static void region_remove(void *owner, void *region)
 {
-    free(region);
+    struct ofi_region *r = region;
+    if (r->is_gpu)
+        closep(&r->gpu.fd);
+    free(r);
 }
 
 /* With the lock: waits until no fence is going on. */
@@ -289,6 +299,60 @@ static void await_fence(struct ofi_owner *o)
 {
     while (o->is_fencing)
         pthread_cond_wait(&o->changed, &o->lock);
+}
+
+static int register_memory(struct ofi_owner *o, const struct ofi_region *r, void *ptr, size_t len,
+                           uint64_t key, struct diag *diag, struct fid_mr **ret_mr)
+{
+    if (r->is_gpu)
+        return ofi_gpu_memory_open(&o->endpoint, &r->gpu, ptr, len, r->access, key, diag, ret_mr);
+    return ofi_memory_open(&o->endpoint, ptr, len, r->access, key, diag, ret_mr);
+}
+
+/* Windows are registered one by one: could they be? */
+static int try_region(struct ofi_owner *o, const struct ofi_region *r, struct diag *diag)
+{
+    struct fid_mr *mr = NULL;
+    pthread_mutex_lock(&o->lock);
+    await_fence(o);
+    int rc = o->has_endpoint ? 0 : open_endpoint(o, diag);
+    if (rc == 0)
+        rc = register_memory(o, r, r->ptr, r->len, random_u64(), diag, &mr);
+    if (rc == 0)
+        (void)fi_close(&mr->fid);
+    pthread_mutex_unlock(&o->lock);
+    return rc;
+}
+
+static int device_region_add(void *owner, void *ptr, size_t len, const struct gpu_export *export,
+                             struct diag *diag, void **ret_region)
+{
+    struct ofi_owner *o = owner;
+    if (!o->fabric->reaches_gpus)
+        return diag_fail(diag, S3R_E_RDMA_REGISTER, "ofi:%s cannot reach a GPU's memory",
+                         o->device.named);
+    struct ofi_region *r = calloc(1, sizeof(*r));
+    if (!r)
+        return S3R_E_NOMEM;
+    *r = (struct ofi_region){.ptr = ptr,
+                             .len = len,
+                             .access = FI_REMOTE_READ | FI_REMOTE_WRITE,
+                             .is_gpu = true,
+                             .gpu = {.fd = -1, .base = ptr, .ordinal = gpu_ordinal(ptr)}};
+    int rc = 0;
+    if (export) {
+        r->gpu.off = export->off;
+        r->gpu.fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
+        if (r->gpu.fd < 0)
+            rc = diag_fail(diag, S3R_E_RDMA_REGISTER, "dup of a dma-buf: %s", errno_text(errno));
+    }
+    if (rc == 0)
+        rc = try_region(o, r, diag);
+    if (rc == 0)
+        *ret_region = r;
+    else
+        region_remove(o, r);
+    return rc;
 }
 
 /* With the lock. */
@@ -302,7 +366,7 @@ static int window_register(struct ofi_owner *o, struct ofi_window *w, struct dia
     w->key = random_u64();
     /* Nothing is ever sent to a window of 0 bytes, so there is nothing to register. */
     if (rc == 0 && w->len > 0)
-        rc = ofi_memory_open(&o->endpoint, w->ptr, w->len, w->access, w->key, diag, &w->mr);
+        rc = register_memory(o, w->region, w->ptr, w->len, w->key, diag, &w->mr);
     if (rc != 0)
         return rc;
     if (w->mr)
@@ -330,9 +394,9 @@ static int window_open(void *owner, void *region, uint64_t off, uint64_t len, st
     CLEANUP(freep) struct ofi_window *w = calloc(1, sizeof(*w));
     if (!w)
         return S3R_E_NOMEM;
+    w->region = r;
     w->ptr = r->ptr + off;
     w->len = (size_t)len;
-    w->access = r->access;
     struct token token = {.scheme = TOKEN_OFI, .size = len};
     token.addr = o->fabric->is_virtual_addressed ? (uint64_t)(uintptr_t)w->ptr : 0;
     memcpy(token.ofi.provider, o->device.named, sizeof(token.ofi.provider));
@@ -381,8 +445,7 @@ static void renew(struct ofi_owner *o)
     /* A failure here is that of the windows that are out, and the next one tries again. */
     bool is_open = open_endpoint(o, &why) == 0;
     for (struct ofi_window *w = o->windows; w && is_open; w = w->next)
-        if (w->len > 0 &&
-            ofi_memory_open(&o->endpoint, w->ptr, w->len, w->access, w->key, &why, &w->mr) != 0)
+        if (w->len > 0 && register_memory(o, w->region, w->ptr, w->len, w->key, &why, &w->mr) != 0)
             w->mr = NULL;
     if (why.text[0])
         log_warn("ofi:%s: after a fence: %s", o->device.named, why.text);
@@ -468,6 +531,7 @@ const struct owner_ops ofi_owner_ops = {
     .open = owner_open_device,
     .close = owner_close_device,
     .region_add = region_add,
+    .device_region_add = device_region_add,
     .region_remove = region_remove,
     .window_open = window_open,
     .window_settle = window_settle,
