@@ -86,7 +86,8 @@ enum s3r_error {
     S3R_ERROR_RDMA_REGISTER = -24,    /* the memory cannot be registered */
     S3R_ERROR_RDMA_REQUIRED = -25, /* S3R_RDMA_REQUIRED, and s3r_result_reason() stood in the way */
     /* A server that was stopped in the middle may write (of a PUT: read) the memory when it goes
-     * on: it must be neither used nor freed for as long as the process lives. */
+     * on: it must be neither used nor freed for as long as the process lives. Not so a GPU's memory
+     * that was staged, s3r_result_is_staged(): the copy is kept for that server instead. */
     S3R_ERROR_RDMA_UNFENCED = -26,
     S3R_ERROR_BUFFER_TOO_SMALL =
         -27,                  /* s3r_result_object_len() where it is known; nothing past the end */
@@ -190,8 +191,10 @@ S3R_API int s3r_result_crc64(const struct s3r_result *result, uint64_t *ret_crc6
 /* The same in base64, as S3 writes it; "" when it is not known. */
 S3R_API const char *s3r_result_crc64_text(const struct s3r_result *result);
 /* 1: a checksum was compared with the bytes, here (GET) or by the server before it committed
- * (PUT).*/
+ * (PUT). */
 S3R_API int s3r_result_is_verified(const struct s3r_result *result);
+/* 1: the memory is a GPU's, and the bytes took the way through a copy in host memory. */
+S3R_API int s3r_result_is_staged(const struct s3r_result *result);
 /* Sent on the wire. */
 S3R_API unsigned s3r_result_requests(const struct s3r_result *result);
 S3R_API int64_t s3r_result_elapsed_ns(const struct s3r_result *result);
@@ -277,11 +280,18 @@ S3R_API uint64_t s3r_registered_bytes(struct s3r_client *client);
 
 /* ---- memory ----
  * Transfers work with any memory. What was not registered before is, for the time of the call,
- * which costs time; a transfer finds by itself whether its memory lies inside registered memory. */
+ * which costs time; a transfer finds by itself whether its memory lies inside registered memory.
+ *
+ * A GPU's memory (CUDA's) may be given wherever memory is. Where a rail can reach it, it is
+ * registered as it is, and no checksum of it is computed here: see s3r_result_is_verified().
+ * Otherwise, and for HTTP, the bytes take the way through a copy in host memory, made for the call:
+ * s3r_result_is_staged(). Managed memory counts as the host's. Work that the GPU does on the memory
+ * has ended before the call. */
 
 /* Registers [ptr, ptr + len) until s3r_deregister(). Counted: the same memory registered twice is
  * deregistered twice; the same address with another length is S3R_ERROR_INVALID_ARGUMENT. S3R_OK
- * too where there is no device to register with (transfers then go by HTTP and say why). */
+ * too where there is no device to register with (transfers then go by HTTP and say why), and of a
+ * GPU's memory that no device takes (they then take a copy). */
 S3R_API int s3r_register(struct s3r_client *client, void *ptr, size_t len,
                          struct s3r_result *result) S3R_CHECKED;
 /* No transfer uses it. S3R_ERROR_INVALID_ARGUMENT: it was not registered. S3R_ERROR_RDMA_UNFENCED:

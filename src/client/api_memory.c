@@ -3,6 +3,7 @@
 #include "base/num.h"
 #include "client/api.h"
 #include "client/carry.h"
+#include "rdma/gpu.h"
 #include "rdma/owner.h"
 
 #include <stdlib.h>
@@ -69,7 +70,8 @@ static int hold(struct s3r_client *client, struct api_region *row, struct diag *
     int e = owner != NULL ? owner_register(owner, row->ptr, row->len, diag) : 0;
     row->is_held = owner != NULL && e == 0;
     row->pid = getpid();
-    return e;
+    /* A GPU's memory that no rail takes: transfers stage it. */
+    return e == S3R_E_RDMA_REGISTER && gpu_memory_type(row->ptr) == GPU_DEVICE ? 0 : e;
 }
 
 static int let_go(struct s3r_client *client, struct api_region *row)

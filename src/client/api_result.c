@@ -105,6 +105,11 @@ int s3r_result_is_verified(const struct s3r_result *result)
     return result->core.is_verified;
 }
 
+int s3r_result_is_staged(const struct s3r_result *result)
+{
+    return result->core.is_staged;
+}
+
 unsigned s3r_result_requests(const struct s3r_result *result)
 {
     return result->core.requests;

@@ -144,7 +144,7 @@ int s3r_upload_part(struct s3r_upload *upload, unsigned number, const void *ptr,
 int s3r_upload_add_part(struct s3r_upload *upload, unsigned number, uint64_t len, const char *etag,
                         uint64_t crc64)
 {
-    struct client_part part = {.number = number, .len = len, .crc64 = crc64};
+    struct client_part part = {.number = number, .len = len, .crc64 = crc64, .has_crc64 = true};
     if (number < 1 || number > LIMIT_PARTS_MAX || len > LIMIT_PART_LEN_MAX || etag == NULL ||
         !etag_unquote(etag, strlen(etag), part.etag) || part.etag[0] == '\0')
         return S3R_ERROR_INVALID_ARGUMENT;

@@ -26,6 +26,16 @@ int call_init(struct call *call, const char *method, const char *bucket, const c
     return e;
 }
 
+int call_add_crc64(struct call *call, uint64_t crc)
+{
+    struct checksum_value value = {.kind = CHECKSUM_CRC64NVME, .type = CHECKSUM_FULL_OBJECT};
+    for (size_t i = 0; i < 8; i++)
+        value.bytes[i] = (unsigned char)(crc >> (56 - 8 * i));
+    char text[CHECKSUM_TEXT_SIZE];
+    checksum_print(&value, text);
+    return headers_set(&call->headers, "x-amz-checksum-crc64nvme", text);
+}
+
 void call_limit(struct call *call, const struct client_options *options)
 {
     call->deadline_ns = options->deadline_ns;

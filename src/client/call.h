@@ -69,6 +69,7 @@ void client_adopt(struct client *c);
 int call_init(struct call *call, const char *method, const char *bucket, const char *key,
               struct diag *diag) MUST_CHECK;
 void call_fini(struct call *call);
+int call_add_crc64(struct call *call, uint64_t crc) MUST_CHECK;
 /* Deadline and cancellation. */
 void call_limit(struct call *call, const struct client_options *options);
 

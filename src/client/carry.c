@@ -5,6 +5,8 @@
 #include "base/crc64.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "client/carry_memory.h"
+#include "client/linger.h"
 #include "rdma/owner.h"
 
 #include <arpa/inet.h>
@@ -14,47 +16,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A window that a stopped server may still write, and the registration made for it. */
-struct lingering {
-    struct lingering *next;
-    struct owner_window *window;
-    void *registered; /* NULL: the caller's own registration */
-};
-
 static int too_small(const struct carry_run *r, uint64_t object_len)
 {
     r->job->result->object_len = object_len;
     return diag_fail(r->job->diag, S3R_E_BUFFER_TOO_SMALL,
                      "the object has %llu bytes, the buffer %llu", (unsigned long long)object_len,
-                     (unsigned long long)r->job->memory->len);
-}
-
-static void say_why(const struct carry_run *r, enum client_reason reason, const char *why)
-{
-    r->job->result->reason = reason;
-    snprintf(r->job->result->why, sizeof(r->job->result->why), "%s", why);
+                     (unsigned long long)r->memory.len);
 }
 
 /* ---- windows ---- */
 
 static int linger(struct carry_run *r)
 {
-    struct client *c = r->job->client;
+    bool is_copy = r->stage.host != NULL;
     r->is_unfenced = true;
-    struct lingering *l = calloc(1, sizeof(*l));
-    if (l != NULL) {
-        l->window = r->window;
-        l->registered = r->is_registered ? r->base : NULL;
-        pthread_mutex_lock(&c->lock);
-        l->next = c->lingering;
-        c->lingering = l;
-        pthread_mutex_unlock(&c->lock);
-    }
-    r->window = NULL;
+    linger_add(r->job->client, STEAL(r->window), r->is_registered ? r->base : NULL, &r->stage);
     return diag_fail(r->job->diag, S3R_E_RDMA_UNFENCED,
                      "the server stopped in the middle of the transfer and may still %s the "
-                     "memory when it goes on: it must not be used",
-                     r->job->question.is_put ? "read" : "write");
+                     "memory when it goes on: %s",
+                     r->question.is_put ? "read" : "write",
+                     is_copy ? "it keeps a copy that was made here, the GPU's memory is free"
+                             : "it must not be used");
 }
 
 /* After 0 the memory is the caller's again. */
@@ -67,36 +49,6 @@ static int withdraw(struct carry_run *r)
         return linger(r);
     owner_window_close(STEAL(r->window));
     return 0;
-}
-
-bool client_end_lingering(struct client *c)
-{
-    pthread_mutex_lock(&c->lock);
-    for (struct lingering **p = &c->lingering; *p != NULL;) {
-        struct lingering *l = *p;
-        struct diag ignored = {0};
-        if (owner_window_withdraw(l->window, &ignored) != 0) {
-            p = &l->next;
-            continue;
-        }
-        owner_window_close(l->window);
-        if (l->registered != NULL && owner_deregister(c->owner, l->registered) != 0)
-            log_warn("a registration was gone before its time");
-        *p = l->next;
-        free(l);
-    }
-    bool is_none = c->lingering == NULL;
-    pthread_mutex_unlock(&c->lock);
-    return is_none;
-}
-
-void client_forget_lingering(struct client *c)
-{
-    while (c->lingering != NULL) {
-        struct lingering *l = c->lingering;
-        c->lingering = l->next;
-        free(l);
-    }
 }
 
 static void print_ip(const struct owner_window *w, char out[64])
@@ -125,7 +77,7 @@ static void note_provider(const struct carry_run *r)
 
 static int take_object(struct carry_run *r, const void *bytes, size_t len)
 {
-    const struct client_memory *m = r->job->memory;
+    const struct client_memory *m = &r->memory;
     if (!span_fits(r->body_off, len, m->len))
         return too_small(r, r->body_off + len);
     memcpy((char *)m->ptr + r->body_off, bytes, len);
@@ -145,38 +97,9 @@ static int begin_object(struct carry_run *r, const struct http_reply *reply)
 {
     r->body = BODY_OBJECT;
     r->body_off = 0;
-    if (!r->job->question.is_ranged && reply->has_length &&
-        reply->content_len > r->job->memory->len)
+    if (!r->question.is_ranged && reply->has_length && reply->content_len > r->memory.len)
         return too_small(r, reply->content_len);
-    return 0;
-}
-
-/* Does the head of a reply to a GET promise all that was asked for, and tell where it ends? NULL,
- * or what is wrong with it. */
-static const char *flaw_of_head(const struct carry_run *r, const struct http_reply *reply)
-{
-    const struct reply_question *q = &r->job->question;
-    uint64_t len = 0;
-    if (!reply->has_length && !reply->is_chunked)
-        return "the reply does not say where its body ends";
-    if (q->is_ranged && (reply->status != 206 || !reply_range_fits(q, &reply->headers, &len) ||
-                         (reply->has_length && reply->content_len != len)))
-        return "the reply is not about the range that was asked for";
-    if (!q->is_ranged && reply->status != 200)
-        return "the reply is not about the whole object";
-    return NULL;
-}
-
-/* The same once the body is there: of chunks nobody has said before how many bytes they have. */
-static const char *flaw_of_body(const struct carry_run *r, const struct http_reply *reply)
-{
-    const struct reply_question *q = &r->job->question;
-    uint64_t len = 0;
-    const char *flaw = flaw_of_head(r, reply);
-    if (flaw == NULL && q->is_ranged &&
-        (!reply_range_fits(q, &reply->headers, &len) || r->body_off != len))
-        return "the body has another length than its range";
-    return flaw;
+    return carry_memory_copy(r);
 }
 
 static int bad_reply(const struct carry_run *r, const struct http_reply *reply, const char *flaw)
@@ -207,8 +130,8 @@ static int body_with_token(void *arg, const struct http_reply *reply, const void
     struct carry_run *r = arg;
     if (r->body == BODY_NONE) {
         r->body = BODY_DOCUMENT;
-        if (reply_body_is_object(&r->job->question, reply) && flaw_of_head(r, reply) == NULL &&
-            !r->job->options->is_rdma_required) {
+        if (reply_body_is_object(&r->question, reply) &&
+            reply_flaw_of_head(&r->question, reply) == NULL && !r->job->options->is_rdma_required) {
             int e = withdraw_for_body(r);
             if (e == 0)
                 e = begin_object(r, reply);
@@ -228,8 +151,8 @@ static int body_by_http(void *arg, const struct http_reply *reply, const void *b
     struct carry_run *r = arg;
     if (r->body == BODY_NONE) {
         r->body = BODY_DOCUMENT;
-        if (!r->job->question.is_put && reply->status / 100 == 2) {
-            const char *flaw = flaw_of_head(r, reply);
+        if (!r->question.is_put && reply->status / 100 == 2) {
+            const char *flaw = reply_flaw_of_head(&r->question, reply);
             int e = flaw != NULL ? bad_reply(r, reply, flaw) : begin_object(r, reply);
             if (e != 0)
                 return e;
@@ -245,11 +168,11 @@ static bool verify(const struct carry_run *r, const struct headers *headers, uin
 {
     uint64_t crc;
     struct client_result *result = r->job->result;
-    const struct reply_question *q = &r->job->question;
-    if (q->is_put || q->is_ranged || r->job->options->is_unverified ||
+    const struct reply_question *q = &r->question;
+    if (q->is_put || q->is_ranged || r->job->options->is_unverified || r->is_device ||
         !reply_named_crc64(headers, &crc))
         return true;
-    result->is_verified = crc64_update(0, r->job->memory->ptr, len) == crc;
+    result->is_verified = crc64_update(0, r->memory.ptr, len) == crc;
     return result->is_verified;
 }
 
@@ -258,16 +181,19 @@ static void arrived(const struct carry_run *r, enum client_transport by, uint64_
     struct client_result *result = r->job->result;
     result->len = len;
     result->transport = by;
-    if (r->job->question.is_put) {
+    if (r->question.has_checksum) {
         result->has_crc64 = true;
-        result->crc64 = r->job->question.crc64;
+        result->crc64 = r->question.crc64;
         result->is_verified = true; /* by the server, before it committed */
     }
-    if (!r->job->question.is_ranged)
+    if (!r->question.is_ranged)
         result->object_len = len;
+    result->has_moved_crc64 = r->job->options->is_crc_wanted && !r->is_device;
+    if (result->has_moved_crc64)
+        result->moved_crc64 = crc64_update(0, r->memory.ptr, len);
     if (by != CLIENT_RDMA)
         return;
-    say_why(r, CLIENT_REASON_NONE, "");
+    carry_say_why(r, CLIENT_REASON_NONE, "");
     if (r->job->options->on_progress != NULL)
         r->job->options->on_progress(r->job->options->progress_arg, len);
 }
@@ -339,14 +265,15 @@ static int after_reply(struct carry_run *r, struct http_reply *reply, struct rep
 {
     char s3_code[64];
     call_s3_code(r->job->call, s3_code);
-    reply_judge(&r->job->question, reply, s3_code, j);
+    reply_judge(&r->question, reply, s3_code, j);
     /* Before the window ends: where the bytes are not there, they may still be on their way. */
     if (j->verdict == REPLY_MOVED && !verify(r, &reply->headers, j->moved))
         *j = (struct reply_judgement){.verdict = REPLY_ASK_AGAIN,
                                       .reason = CLIENT_REASON_CHECKSUM,
                                       .why = "the bytes that were moved do not match the object's "
                                              "checksum"};
-    const char *flaw = r->body == BODY_OBJECT ? flaw_of_body(r, reply) : NULL;
+    const char *flaw =
+        r->body == BODY_OBJECT ? reply_flaw_of_body(&r->question, reply, r->body_off) : NULL;
     int e = end_window(r, j, reply->status);
     if (e == 0 && j->verdict == REPLY_FINAL) {
         e = call_error(r->job->call, reply, r->job->diag);
@@ -356,7 +283,7 @@ static int after_reply(struct carry_run *r, struct http_reply *reply, struct rep
     if (e != 0)
         return e;
     if (r->body == BODY_OBJECT && flaw == NULL) { /* along with the decline */
-        say_why(r, j->reason, j->why);
+        carry_say_why(r, j->reason, j->why);
         j->verdict = REPLY_MOVED;
         return arrived_by_http(r, r->body_off);
     }
@@ -372,10 +299,7 @@ static void go_to(struct carry_run *r, enum carry_state state)
 
 static void end(struct carry_run *r, int error)
 {
-    r->error = error;
-    if (r->is_registered && !r->is_unfenced && owner_deregister(r->owner, r->base) != 0)
-        log_warn("a registration was gone before its time");
-    r->is_registered = false;
+    r->error = carry_memory_close(r, error);
     r->job->result->elapsed_ns = clock_mono_ns() - r->started_ns;
     go_to(r, CARRY_ENDED);
 }
@@ -383,7 +307,7 @@ static void end(struct carry_run *r, int error)
 /* A window, and with it a request; without one the attempt is over. */
 static void open_window(struct carry_run *r)
 {
-    const struct client_memory *m = r->job->memory;
+    const struct client_memory *m = &r->memory;
     struct diag diag = {0};
     r->judged =
         (struct reply_judgement){.verdict = REPLY_ASK_AGAIN, .reason = CLIENT_REASON_NO_DEVICE};
@@ -431,13 +355,13 @@ static void after_attempt(struct carry_run *r)
         end(r, 0);
         return;
     }
-    say_why(r, r->judged.reason, r->judged.why);
+    carry_say_why(r, r->judged.reason, r->judged.why);
     if (r->judged.may_other_rail && --r->rails_left > 0)
         go_to(r, CARRY_OPENING);
-    else if (job->options->is_exact && r->judged.is_bounds && !job->question.is_put)
+    else if (job->options->is_exact && r->judged.is_bounds && !r->question.is_put)
         end(r, diag_fail(job->diag, S3R_E_BUFFER_TOO_SMALL,
                          "the server refused a window of %llu bytes",
-                         (unsigned long long)job->memory->len));
+                         (unsigned long long)r->memory.len));
     else
         go_to(r, CARRY_FALLING_BACK);
 }
@@ -449,8 +373,8 @@ static void set_up_http(struct carry_run *r)
     const struct carry *job = r->job;
     struct call *call = job->call;
     call->timeout_ms = 0;
-    call->body = job->question.is_put ? job->memory->ptr : NULL;
-    call->body_len = job->question.is_put ? job->memory->len : 0;
+    call->body = r->question.is_put ? r->memory.ptr : NULL;
+    call->body_len = r->question.is_put ? r->memory.len : 0;
     call->on_body = body_by_http;
     call->on_body_arg = r;
     call->on_progress = job->options->on_progress;
@@ -462,13 +386,12 @@ static void set_up_http(struct carry_run *r)
 
 static const char *flaw_of_http(struct carry_run *r)
 {
-    const struct carry *job = r->job;
     struct reply_judgement *j = &r->judged;
-    if (!job->question.is_put)
-        return flaw_of_body(r, &r->reply);
-    if (reply_stored_nothing(&job->question, &r->reply))
+    if (!r->question.is_put)
+        return reply_flaw_of_body(&r->question, &r->reply, r->body_off);
+    if (reply_stored_nothing(&r->question, &r->reply))
         return "the server stored an empty object";
-    reply_judge(&job->question, &r->reply, "", j);
+    reply_judge(&r->question, &r->reply, "", j);
     return j->verdict == REPLY_MOVED || j->reason == CLIENT_REASON_IGNORED ? NULL : j->why;
 }
 
@@ -489,66 +412,36 @@ static void judge_http(struct carry_run *r)
     if (reply->status != 0)
         result_take_reply(job->result, reply);
     if (e == 0)
-        e = arrived_by_http(r, job->question.is_put ? job->memory->len : r->body_off);
+        e = arrived_by_http(r, r->question.is_put ? r->memory.len : r->body_off);
     end(r, e);
 }
 
 /* ---- all of it ---- */
 
-/* Opens the devices and registers; false, with the reason said, when that cannot be. */
-static bool prepare(struct carry_run *r)
-{
-    const struct carry *job = r->job;
-    struct diag diag = {0};
-    if (job->client->is_rdma_off || job->options->is_rdma_off) {
-        say_why(r, CLIENT_REASON_OFF, "RDMA was not wanted");
-        return false;
-    }
-    if (job->memory->len < job->options->http_below && !job->options->is_rdma_required) {
-        say_why(r, CLIENT_REASON_THRESHOLD, "fewer bytes than the threshold for RDMA");
-        return false;
-    }
-    if (job->memory->len > LIMIT_DC_WINDOW_LEN_MAX) {
-        say_why(r, CLIENT_REASON_TOO_LARGE, "more than 4294967295 bytes are too many for a window");
-        return false;
-    }
-    r->owner = client_owner(job->client, &diag);
-    if (r->owner == NULL) {
-        say_why(r, CLIENT_REASON_NO_DEVICE, diag_text(&diag, S3R_E_RDMA_UNAVAILABLE));
-        return false;
-    }
-    r->base = job->memory->region != NULL ? job->memory->region : job->memory->ptr;
-    if (job->memory->region != NULL)
-        return true;
-    /* There is no registration of no bytes, but a window of none is a transfer like any other. */
-    static char nothing;
-    size_t len = job->memory->len > 0 ? job->memory->len : 1;
-    r->base = job->memory->len > 0 ? job->memory->ptr : &nothing;
-    int e = owner_register(r->owner, r->base, len, &diag);
-    if (e != 0)
-        say_why(r, CLIENT_REASON_NO_DEVICE, diag_text(&diag, e));
-    r->is_registered = e == 0;
-    return e == 0;
-}
-
 static void start(struct carry_run *r)
 {
-    if (prepare(r)) {
-        r->rails_left = owner_rail_count(r->owner) > 1 ? 2 : 1;
-        go_to(r, CARRY_OPENING);
-    } else {
-        go_to(r, CARRY_FALLING_BACK);
+    bool is_open = false;
+    int e = carry_memory_open(r, &is_open);
+    if (e != 0) {
+        end(r, e);
+        return;
     }
+    if (is_open)
+        r->rails_left = owner_rail_count(r->owner) > 1 ? 2 : 1;
+    go_to(r, is_open ? CARRY_OPENING : CARRY_FALLING_BACK);
 }
 
 static void fall_back(struct carry_run *r)
 {
-    if (r->is_registered && owner_deregister(r->owner, r->base) != 0)
-        log_warn("a registration was gone before its time");
-    r->is_registered = false;
-    if (r->job->options->is_rdma_required) {
-        end(r, diag_fail(r->job->diag, S3R_E_RDMA_REQUIRED,
-                         "RDMA was required and could not be used: %s", r->job->result->why));
+    int e = 0;
+    carry_memory_deregister(r);
+    if (r->job->options->is_rdma_required)
+        e = diag_fail(r->job->diag, S3R_E_RDMA_REQUIRED,
+                      "RDMA was required and could not be used: %s", r->job->result->why);
+    if (e == 0)
+        e = carry_memory_read(r);
+    if (e != 0) {
+        end(r, e);
         return;
     }
     set_up_http(r);
@@ -557,7 +450,11 @@ static void fall_back(struct carry_run *r)
 
 void carry_begin(struct carry_run *r, const struct carry *job)
 {
-    *r = (struct carry_run){.job = job, .may_retry_stale = true, .started_ns = clock_mono_ns()};
+    *r = (struct carry_run){.job = job,
+                            .memory = *job->memory,
+                            .question = job->question,
+                            .may_retry_stale = true,
+                            .started_ns = clock_mono_ns()};
 }
 
 bool carry_next(struct carry_run *r)

@@ -2,10 +2,12 @@
 /* carry.h - one PUT or GET of one piece of memory, whatever carries it.
  * Does:     the life of a transfer as a state machine: a window of the memory, the request with its
  *           token, the judgement of the reply, the withdrawal, another rail, plain HTTP. Who sends
- *           its requests drives it: carry_run() on the caller's thread, engine.h on none.
- * Not here: what a reply means (reply.h); S3 calls (object.c, upload.c).
+ *           its requests drives it: carry_run() on the caller's thread, engine.h on none. What the
+ *           processor must not touch, a GPU's memory, is registered as it is where a rail takes it
+ *           and goes through a copy in host memory everywhere else, HTTP included.
+ * Not here: what a reply means (reply.h); S3 calls (object.c, upload.c); the copy (stage.h).
  * Units:    bytes.
- * Owns:     nothing beyond the call, except windows that could not be withdrawn (the client's).
+ * Owns:     nothing beyond the call, except windows that could not be withdrawn (linger.h).
  * Threads:  owner.
  * Errors:   as client.h.
  * Limits:   two tokens for each transfer, and one more when a kept connection was stale. */
@@ -14,11 +16,12 @@
 
 #include "client/call.h"
 #include "client/reply.h"
+#include "client/stage.h"
 
 struct carry {
     struct client *client;
-    struct call *call; /* complete but for token and body */
-    struct reply_question question;
+    struct call *call;              /* complete but for checksum, token and body */
+    struct reply_question question; /* without a checksum */
     const struct client_memory *memory;
     const struct client_options *options;
     struct diag *diag;
@@ -27,7 +30,7 @@ struct carry {
 
 /* From one request to the next. A state with SENT waits for the driver, which sends job->call. */
 enum carry_state {
-    CARRY_BEGUN,        /* devices, registration */
+    CARRY_BEGUN,        /* devices, registration, checksum */
     CARRY_OPENING,      /* a window on the next rail */
     CARRY_TOKEN_SENT,   /* a reply, or why there is none */
     CARRY_JUDGED,       /* moved; stale: once more; another rail; HTTP */
@@ -49,6 +52,10 @@ struct carry_run {
     struct http_reply reply;
     int error; /* once it has ended */
     /* its own */
+    struct client_memory memory;    /* the job's, or its copy */
+    struct reply_question question; /* with the checksum, once there is one */
+    bool is_device;                 /* nothing here may touch the memory */
+    struct stage stage;
     struct owner *owner;
     struct owner_window *window; /* of the attempt that runs */
     void *base;                  /* of the region that the memory lies in */
@@ -64,7 +71,7 @@ struct carry_run {
 
 /* The job outlives the run. */
 void carry_begin(struct carry_run *r, const struct carry *job);
-/* Does what there is to do here, which can block (checksums, fences, registration, devices), until
+/* Does what there is to do here, which can block (checksums, copies, fences, registration), until
  * a request is to be sent (true) or all is over (false): then nothing is left to be freed. */
 bool carry_next(struct carry_run *r) MUST_CHECK;
 /* After HTTP_BODY_PAUSE, on a thread that may wait; the body goes on afterwards. */
@@ -75,9 +82,5 @@ int carry_run(const struct carry *job) MUST_CHECK;
 
 /* NULL, with the reason in result, when there is no device. */
 struct owner *client_owner(struct client *c, struct diag *diag);
-/* Tries once more to end the windows that lingered; true when none is left. */
-bool client_end_lingering(struct client *c);
-/* The windows stay as they are; nobody asks for them any more. */
-void client_forget_lingering(struct client *c);
 
 #endif

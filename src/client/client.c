@@ -5,6 +5,7 @@
 #include "client/call.h"
 #include "client/carry.h"
 #include "client/endpoint.h"
+#include "client/linger.h"
 #include "rdma/owner.h"
 #include "s3/sigv4.h"
 
@@ -121,11 +122,11 @@ void client_destroy(struct client *c)
         return;
     if (c->http != NULL)
         client_adopt(c);
-    if (c->owner != NULL && client_end_lingering(c))
+    if (c->owner != NULL && linger_end(c))
         owner_close(c->owner);
     else if (c->owner != NULL)
         log_warn("a stopped server may still use memory of this process: it stays registered");
-    client_forget_lingering(c);
+    linger_forget(c);
     http_destroy(c->http);
     pthread_mutex_destroy(&c->lock);
     free(c->region);
@@ -152,7 +153,7 @@ void client_adopt(struct client *c)
     if (c->pid != getpid()) {
         http_forget_connections(c->http);
         pthread_mutex_init(&c->lock, NULL);
-        client_forget_lingering(c);
+        linger_forget(c);
         owner_close(c->owner);
         c->owner = NULL;
         c->is_owner_tried = false;

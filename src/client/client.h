@@ -101,7 +101,10 @@ struct client_result {
     char etag[ETAG_SIZE];   /* without quotes; "" when there was none */
     bool has_crc64;         /* the reply named, or the call computed, the whole's */
     uint64_t crc64;
-    bool is_verified;  /* a checksum was compared with the bytes */
+    bool is_verified;     /* a checksum was compared with the bytes */
+    bool is_staged;       /* a GPU's memory, through a copy in the host's */
+    bool has_moved_crc64; /* with is_crc_wanted, unless only a GPU can read the bytes */
+    uint64_t moved_crc64;
     unsigned requests; /* sent on the wire */
     int64_t elapsed_ns;
     struct headers headers; /* of the last reply */
@@ -113,6 +116,7 @@ void client_result_fini(struct client_result *r);
 struct client_options {
     bool is_rdma_off, is_rdma_required;
     bool is_unverified; /* a GET's bytes are not compared with the object's checksum */
+    bool is_crc_wanted; /* of the bytes moved, for moved_crc64 */
     bool is_exact; /* S3R_E_BUFFER_TOO_SMALL without asking by HTTP for an object's size when the
                       server refused the window */
     const char *if_match, *if_none_match; /* NULL: none */
@@ -126,7 +130,9 @@ struct client_options {
 };
 
 /* Memory of a call. `region`: what client_register() was given that `ptr` lies in; NULL: it is
- * registered for this call. Not used by anything else until the call returns. */
+ * registered for this call. Not used by anything else until the call returns. A GPU's memory may be
+ * given, too: it goes through a copy in host memory (which a server that was stopped then keeps,
+ * and not the memory) unless a rail takes it as it is; then no checksum is computed here. */
 struct client_memory {
     void *ptr;
     size_t len;
@@ -158,6 +164,7 @@ int client_delete(struct client *c, const char *bucket, const char *key, struct 
 struct client_part {
     unsigned number;
     uint64_t len, crc64;
+    bool has_crc64;
     char etag[ETAG_SIZE];
 };
 

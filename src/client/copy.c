@@ -140,7 +140,7 @@ int client_copy_part(struct client *c, const struct client_place *from,
     struct client_part part = {.number = number, .len = len};
     if (!node_etag(xml_tree_root(tree), part.etag))
         return bad_reply(diag, "CopyPartResult");
-    *ret_has_crc64 = node_crc64(xml_tree_root(tree), &part.crc64);
+    *ret_has_crc64 = part.has_crc64 = node_crc64(xml_tree_root(tree), &part.crc64);
     *ret_part = part;
     return 0;
 }
@@ -171,7 +171,8 @@ static int take_part(struct part_list *list, const struct xml_node *node)
         return S3R_E_BAD_REPLY;
     list->last = n;
     part.number = (unsigned)n;
-    if (node_crc64(node, &part.crc64))
+    part.has_crc64 = node_crc64(node, &part.crc64);
+    if (part.has_crc64)
         list->parts[list->count++] = part;
     return 0;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/object.h"
 #include "base/clock.h"
-#include "base/crc64.h"
 #include "base/num.h"
 #include "client/call.h"
 #include "client/carry.h"
-#include "s3/checksum.h"
 #include "s3/range.h"
 #include "s3/sigv4.h"
 
@@ -130,16 +128,6 @@ int client_get(struct client *c, const char *bucket, const char *key, uint64_t o
 
 /* ---- PUT ---- */
 
-int object_add_crc64(struct headers *headers, uint64_t crc)
-{
-    struct checksum_value value = {.kind = CHECKSUM_CRC64NVME, .type = CHECKSUM_FULL_OBJECT};
-    for (size_t i = 0; i < 8; i++)
-        value.bytes[i] = (unsigned char)(crc >> (56 - 8 * i));
-    char text[CHECKSUM_TEXT_SIZE];
-    checksum_print(&value, text);
-    return headers_set(headers, "x-amz-checksum-crc64nvme", text);
-}
-
 int object_put_begin(struct object_job *j, struct client *c, const char *bucket, const char *key,
                      const struct object_part *part)
 {
@@ -159,16 +147,10 @@ int object_put_begin(struct object_job *j, struct client *c, const char *bucket,
         e = object_add_options(call, j->carry.options, j->carry.diag);
     if (e == 0)
         e = check_memory(m, LIMIT_PART_LEN_MAX, j->carry.diag);
-    uint64_t crc = e == 0 ? crc64_update(0, m->ptr, m->len) : 0;
-    if (e == 0)
-        e = object_add_crc64(&call->headers, crc);
     call_limit(call, j->carry.options);
     j->carry.client = c;
     j->carry.call = call;
-    j->carry.question = (struct reply_question){.is_put = true,
-                                                .has_checksum = true,
-                                                .crc64 = crc,
-                                                .window_len = m->len};
+    j->carry.question = (struct reply_question){.is_put = true, .window_len = m->len};
     return e;
 }
 
@@ -196,7 +178,10 @@ int object_part_end(const struct client_result *result, unsigned number, size_t 
 {
     if (result->etag[0] == '\0')
         return diag_fail(diag, S3R_E_BAD_REPLY, "the reply to a part has no ETag");
-    *ret_part = (struct client_part){.number = number, .len = len, .crc64 = result->crc64};
+    *ret_part = (struct client_part){.number = number,
+                                     .len = len,
+                                     .crc64 = result->crc64,
+                                     .has_crc64 = result->has_crc64};
     memcpy(ret_part->etag, result->etag, sizeof(ret_part->etag));
     return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object.h - what objects and parts of uploads have in common.
- * Does:     headers that a caller adds; the checksum header; a PUT of memory to any target; calls
- *           without a body.
+ * Does:     headers that a caller adds; a PUT of memory to any target; calls without a body.
  * Not here: the calls themselves (client.h).
  * Units:    bytes.
  * Owns:     nothing.
@@ -18,7 +17,6 @@
 bool object_is_reserved(const char *name);
 int object_add_options(struct call *call, const struct client_options *options,
                        struct diag *diag) MUST_CHECK;
-int object_add_crc64(struct headers *headers, uint64_t crc) MUST_CHECK;
 /* A call without a body either way. */
 int object_simple(struct client *c, const char *method, const char *bucket, const char *key,
                   const struct client_options *options, struct diag *diag,
@@ -39,7 +37,7 @@ struct object_part {
 
 int object_get_begin(struct object_job *j, struct client *c, const char *bucket, const char *key,
                      uint64_t off) MUST_CHECK;
-/* Reads the memory, for its checksum. `part` NULL: the object. */
+/* `part` NULL: the object. */
 int object_put_begin(struct object_job *j, struct client *c, const char *bucket, const char *key,
                      const struct object_part *part) MUST_CHECK;
 /* What a part that was moved leaves for the end of its upload. */

@@ -206,6 +206,7 @@ static void note_how(struct pieces *all, const struct client_result *r)
     all->http_count += r->transport == CLIENT_HTTP;
     last->requests += r->requests;
     last->len += r->len;
+    last->is_staged |= r->is_staged;
     if (r->provider[0] != '\0')
         memcpy(last->provider, r->provider, sizeof(last->provider));
     if (r->transport == CLIENT_HTTP) {
@@ -299,6 +300,7 @@ void pieces_report(struct pieces *all, struct diag *diag, struct client_result *
                         : all->rdma_count > 0 ? CLIENT_RDMA
                                               : CLIENT_NONE;
     result->requests += last->requests;
+    result->is_staged = last->is_staged;
     result->reason = is_mixed ? CLIENT_REASON_MIXED : last->reason;
     memcpy(result->provider, last->provider, sizeof(result->provider));
     if (is_mixed)

@@ -253,3 +253,29 @@ void reply_judge(const struct reply_question *q, const struct http_reply *reply,
     else
         judge_error(q, reply, s3_code, ret);
 }
+
+/* ---- bodies ---- */
+
+const char *reply_flaw_of_head(const struct reply_question *q, const struct http_reply *reply)
+{
+    uint64_t len = 0;
+    if (!reply->has_length && !reply->is_chunked)
+        return "the reply does not say where its body ends";
+    if (q->is_ranged && (reply->status != 206 || !reply_range_fits(q, &reply->headers, &len) ||
+                         (reply->has_length && reply->content_len != len)))
+        return "the reply is not about the range that was asked for";
+    if (!q->is_ranged && reply->status != 200)
+        return "the reply is not about the whole object";
+    return NULL;
+}
+
+const char *reply_flaw_of_body(const struct reply_question *q, const struct http_reply *reply,
+                               uint64_t body_len)
+{
+    uint64_t len = 0;
+    const char *flaw = reply_flaw_of_head(q, reply);
+    if (flaw == NULL && q->is_ranged &&
+        (!reply_range_fits(q, &reply->headers, &len) || body_len != len))
+        return "the body has another length than its range";
+    return flaw;
+}

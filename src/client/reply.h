@@ -42,6 +42,12 @@ void reply_judge(const struct reply_question *q, const struct http_reply *reply,
                  const char *s3_code, struct reply_judgement *ret);
 /* Before the first byte of a body: is this the object, sent along with a decline? */
 bool reply_body_is_object(const struct reply_question *q, const struct http_reply *reply);
+/* Does the head of a reply to a GET promise all that was asked for, and tell where it ends? NULL,
+ * or what is wrong with it. */
+const char *reply_flaw_of_head(const struct reply_question *q, const struct http_reply *reply);
+/* The same once the body is there: of chunks nobody has said before how many bytes they have. */
+const char *reply_flaw_of_body(const struct reply_question *q, const struct http_reply *reply,
+                               uint64_t body_len);
 /* Of a PUT of some bytes: is the ETag that of an empty object? */
 bool reply_stored_nothing(const struct reply_question *q, const struct http_reply *reply);
 /* The whole object's CRC-64/NVME, where it is named. */

@@ -16,7 +16,8 @@ struct download {
     uint64_t off, end; /* of the object: what is asked for */
     uint64_t next_off; /* of the piece that is sent next */
     uint64_t done;     /* bytes that were delivered */
-    uint64_t crc64;    /* of those */
+    uint64_t crc64;    /* of those, while it is known of each piece */
+    bool is_crc_unknown;
     char etag[ETAG_SIZE];
 };
 
@@ -41,7 +42,7 @@ static int carry(struct pieces *all, struct piece *p)
     if (p->result.len != p->memory.len ||
         (p->result.etag[0] != '\0' && strcmp(p->result.etag, d->etag) != 0))
         return changed(p);
-    p->crc64 = all->each.is_unverified ? 0 : crc64_update(0, p->memory.ptr, p->memory.len);
+    p->crc64 = p->result.moved_crc64;
     return 0;
 }
 
@@ -63,6 +64,7 @@ static int deliver(struct download *d, struct piece *p)
     struct diag diag = {0};
     size_t len = p->memory.len;
     d->crc64 = crc64_combine(d->crc64, p->crc64, len);
+    d->is_crc_unknown |= !p->result.has_moved_crc64;
     if (d->write != NULL && d->write(d->arg, p->memory.ptr, len) != 0) {
         (void)diag_fail(&diag, S3R_E_ABORTED, "the function that takes the bytes gave up");
         return pieces_fail(&d->all, S3R_E_ABORTED, &diag);
@@ -101,7 +103,7 @@ static int get_pieces(struct download *d)
 static int check_crc(const struct download *d, struct diag *diag, struct client_result *result)
 {
     bool is_whole = d->off == 0 && d->end == result->object_len;
-    if (!is_whole || !result->has_crc64 || d->all.each.is_unverified)
+    if (!is_whole || !result->has_crc64 || d->is_crc_unknown)
         return 0;
     if (d->crc64 != result->crc64)
         return diag_fail(diag, S3R_E_BAD_DIGEST,
@@ -120,6 +122,7 @@ static int run(struct download *d, struct pieces_config *config, const struct st
     each.if_match = quoted;
     each.if_none_match = NULL;
     each.headers = NULL;
+    each.is_crc_wanted = !each.is_unverified;
     config->each = &each;
     config->piece_len = plan->piece_len;
     config->in_flight = plan->in_flight;

@@ -73,10 +73,16 @@ static void print_crc(uint64_t crc, char out[BASE64_LEN(8) + 1])
     base64_encode(bytes, sizeof(bytes), out);
 }
 
+/* What the parts are together; its checksum is known when theirs are. */
+struct whole {
+    uint64_t len, crc64;
+    bool has_crc64;
+};
+
 static int complete_document(const struct client_part *parts, size_t count, struct text *xml,
-                             uint64_t *ret_len, uint64_t *ret_crc)
+                             struct whole *ret_whole)
 {
-    uint64_t len = 0, crc = 0;
+    struct whole whole = {.has_crc64 = true};
     xml_root(xml, "CompleteMultipartUpload");
     for (size_t i = 0; i < count; i++) {
         char text[BASE64_LEN(8) + 1];
@@ -84,14 +90,15 @@ static int complete_document(const struct client_part *parts, size_t count, stru
         xml_open(xml, "Part");
         xml_u64(xml, "PartNumber", parts[i].number);
         xml_etag(xml, "ETag", parts[i].etag);
-        xml_str(xml, "ChecksumCRC64NVME", text);
+        if (parts[i].has_crc64)
+            xml_str(xml, "ChecksumCRC64NVME", text);
         xml_close(xml, "Part");
-        crc = crc64_combine(crc, parts[i].crc64, parts[i].len);
-        len += parts[i].len;
+        whole.crc64 = crc64_combine(whole.crc64, parts[i].crc64, parts[i].len);
+        whole.has_crc64 &= parts[i].has_crc64;
+        whole.len += parts[i].len;
     }
     xml_close(xml, "CompleteMultipartUpload");
-    *ret_len = len;
-    *ret_crc = crc;
+    *ret_whole = whole;
     return text_error(xml);
 }
 
@@ -126,18 +133,18 @@ int client_upload_complete(struct client *c, const char *bucket, const char *key
     CLEANUP(http_reply_finip) struct http_reply reply = {0};
     CLEANUP(text_finip) struct text xml;
     text_init(&xml, LIMIT_XML_LEN_MAX);
-    uint64_t len = 0, crc = 0;
+    struct whole whole = {0};
     const struct client_options *o = options != NULL ? options : &no_options;
     const struct client_options conditions = {.if_match = o->if_match,
                                               .if_none_match = o->if_none_match};
     int e = call_init(&call, "POST", bucket, key, diag);
     call_limit(&call, o);
     if (e == 0)
-        e = complete_document(parts, count, &xml, &len, &crc);
+        e = complete_document(parts, count, &xml, &whole);
     if (e == 0)
         e = query_add(&call.query, "uploadId", upload_id);
-    if (e == 0)
-        e = object_add_crc64(&call.headers, crc);
+    if (e == 0 && whole.has_crc64)
+        e = call_add_crc64(&call, whole.crc64);
     if (e == 0)
         e = headers_set(&call.headers, "x-amz-checksum-type", "FULL_OBJECT");
     if (e == 0)
@@ -161,9 +168,12 @@ int client_upload_complete(struct client *c, const char *bucket, const char *key
         e = judge_complete(&call, &reply, result, diag);
     if (e != 0)
         return e;
-    result->has_crc64 = result->is_verified = true;
-    result->crc64 = crc;
-    result->len = result->object_len = len;
+    result->is_verified = whole.has_crc64;
+    if (whole.has_crc64) {
+        result->has_crc64 = true;
+        result->crc64 = whole.crc64;
+    }
+    result->len = result->object_len = whole.len;
     return 0;
 }
 

@@ -211,8 +211,10 @@ static void print_checksum(const struct client_result *result, char *out)
     unsigned char bytes[8];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (unsigned char)(result->crc64 >> (56 - 8 * i));
-    if (out != NULL)
+    if (out != NULL && result->has_crc64)
         base64_encode(bytes, sizeof(bytes), out);
+    else if (out != NULL)
+        out[0] = '\0'; /* a GPU's memory, and a server that does not tell */
 }
 
 ssize_t miniocpp_put_object(miniocpp_client *client, const char *bucket, const char *object,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a transfer, with windows that only write down what is done to them and a server that
  * reads its replies from a list: the order of things, rails, and a window that cannot be fenced. */
-#include "cm.h"
+#include "unit/gpu_side.h"
 
 #include "client/client.h"
+#include "rdma/gpu.h"
 #include "rdma/owner.h"
 
 #include <netinet/in.h>
@@ -26,8 +27,11 @@ struct owner_window {
 
 static struct {
     int rails, opened, closed, registered, blamed, settled, withdrawn;
-    int withdraw_error;
-    bool was_memory_touched; /* before the window over it was withdrawn */
+    int withdraw_error, withdraw_errors_left; /* 0: always */
+    bool takes_no_device;                     /* a GPU's memory */
+    unsigned char *base;                      /* what was registered last */
+    bool touches_base;                        /* while its window is open */
+    bool was_memory_touched;                  /* before the window over it was withdrawn */
 } fake;
 static unsigned char memory[LEN];
 static struct owner_window windows[8]; /* of one transfer */
@@ -68,7 +72,10 @@ void owner_describe(struct owner *o, int rail, char *out, size_t size)
 
 int owner_register(struct owner *o, void *ptr, size_t len, struct diag *diag)
 {
+    if (fake.takes_no_device && gpu_memory_type(ptr) == GPU_DEVICE)
+        return S3R_E_RDMA_REGISTER;
     fake.registered++;
+    fake.base = ptr;
     return 0;
 }
 
@@ -107,8 +114,16 @@ void owner_window_settle(struct owner_window *w)
 int owner_window_withdraw(struct owner_window *w, struct diag *diag)
 {
     fake.was_memory_touched = fake.was_memory_touched || !is_canary();
-    fake.withdrawn += fake.withdraw_error == 0;
-    return fake.withdraw_error;
+    if (fake.touches_base)
+        fake.base[0]++;
+    if (fake.withdraw_error == 0) {
+        fake.withdrawn++;
+        return 0;
+    }
+    int e = fake.withdraw_error;
+    if (fake.withdraw_errors_left > 0 && --fake.withdraw_errors_left == 0)
+        fake.withdraw_error = 0;
+    return e;
 }
 
 void owner_window_close(struct owner_window *w)
@@ -127,7 +142,8 @@ static struct {
     int listener;
     pthread_t thread;
     const char *const *replies; /* NULL-terminated; after it connections are closed */
-    int requests, tokens;
+    int requests, tokens, checksums;
+    const char *moves; /* what a request with a token brings into the memory; NULL: nothing */
 } server;
 
 static void serve_connection(int fd)
@@ -145,6 +161,9 @@ static void serve_connection(int fd)
         const char *reply = server.replies[server.requests];
         server.requests++;
         server.tokens += strstr(head, "x-amz-rdma-token:") != NULL;
+        server.checksums += strstr(head, "x-amz-checksum-crc64nvme:") != NULL;
+        if (strstr(head, "x-amz-rdma-token:") != NULL && server.moves != NULL)
+            memcpy(fake.base, server.moves, strlen(server.moves));
         if (reply == NULL || write(fd, reply, strlen(reply)) < 0 ||
             strncmp(reply, "HTTP/1.0", 8) == 0)
             return;
@@ -161,37 +180,55 @@ static void *serve(void *arg)
 
 enum verb { GET_WHOLE, GET_RANGE, PUT };
 
-/* One transfer of LEN bytes; the outcome of the call. */
-static int ask(enum verb verb, const char *const *replies, const struct client_options *options,
-               struct client_result *result)
+static void start_server(const char *const *replies, char url[64])
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(addr);
+    const char *moves = server.moves;
     memset(&server, 0, sizeof(server));
+    server.moves = moves;
     server.replies = replies;
     server.listener = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(server.listener, (struct sockaddr *)&addr, len), 0);
     assert_int_equal(listen(server.listener, 8), 0);
     assert_int_equal(getsockname(server.listener, (struct sockaddr *)&addr, &len), 0);
     assert_int_equal(pthread_create(&server.thread, NULL, serve, NULL), 0);
+    snprintf(url, 64, "http://127.0.0.1:%u", ntohs(addr.sin_port));
+}
+
+static void stop_server(void)
+{
+    shutdown(server.listener, SHUT_RDWR);
+    pthread_join(server.thread, NULL);
+    close(server.listener);
+}
+
+/* One transfer; the outcome of the call. */
+static int ask_with(void *ptr, size_t len, enum verb verb, const char *const *replies,
+                    const struct client_options *options, struct client_result *result)
+{
     char url[64];
-    snprintf(url, sizeof(url), "http://127.0.0.1:%u", ntohs(addr.sin_port));
+    start_server(replies, url);
     const struct client_config config = {.endpoint = url,
                                          .access_key = "a",
                                          .secret_key = "s",
                                          .devices = "cma"};
     struct client *c = NULL;
     assert_int_equal(client_create(&config, NULL, &c), 0);
-    memset(memory, CANARY, LEN);
-    const struct client_memory m = {memory, LEN, NULL};
+    const struct client_memory m = {ptr, len, NULL};
     int e = verb == PUT ? client_put(c, "bucket", "key", &m, options, NULL, result)
                         : client_get(c, "bucket", "key", verb == GET_RANGE ? 0 : CLIENT_WHOLE, &m,
                                      options, NULL, result);
     client_destroy(c);
-    shutdown(server.listener, SHUT_RDWR);
-    pthread_join(server.thread, NULL);
-    close(server.listener);
+    stop_server();
     return e;
+}
+
+static int ask(enum verb verb, const char *const *replies, const struct client_options *options,
+               struct client_result *result)
+{
+    memset(memory, CANARY, LEN);
+    return ask_with(memory, LEN, verb, replies, options, result);
 }
 
 static int get(const char *const *replies, const struct client_options *options,
@@ -204,6 +241,8 @@ static int reset(void **state)
 {
     memset(&fake, 0, sizeof(fake));
     fake.rails = 1;
+    memset(memory, CANARY, LEN);
+    server.moves = NULL;
     return 0;
 }
 
@@ -424,6 +463,172 @@ static void a_put_by_http_that_left_an_empty_object_is_an_error(void **state)
     client_result_fini(&result);
 }
 
+/* ---- a GPU's memory ---- */
+
+#define PUT_MOVED                                                                                  \
+    "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"e\"\r\nx-amz-rdma-reply: 200\r\n"             \
+    "x-amz-rdma-bytes-transferred: 64\r\n\r\n"
+#define PUT_STORED "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"e\"\r\n\r\n"
+
+static void *device_memory(void)
+{
+    void *device = device_alloc(LEN);
+    memset(shadow_of(device), CANARY, LEN);
+    return device;
+}
+
+static void assert_object_is_in(const void *device)
+{
+    unsigned char expected[LEN];
+    memset(expected, CANARY, LEN);
+    memcpy(expected, OBJECT, 10);
+    assert_memory_equal(shadow_of(device), expected, LEN);
+}
+
+static void assert_untouched(const void *device)
+{
+    assert_memory_equal(shadow_of(device), memory, LEN);
+}
+
+static void what_no_rail_takes_goes_through_a_copy(void **state)
+{
+    static const char *const moved[] = {MOVED, NULL}, *const put[] = {PUT_MOVED, NULL};
+    struct client_result result = {0};
+    void *device = device_memory();
+    fake.takes_no_device = true;
+    server.moves = OBJECT;
+    assert_int_equal(ask_with(device, LEN, GET_WHOLE, moved, NULL, &result), 0);
+    assert_int_equal(result.transport, CLIENT_RDMA);
+    assert_true(result.is_staged);
+    assert_object_is_in(device);
+    assert_all_ended();
+    client_result_fini(&result);
+    reset(NULL);
+    fake.takes_no_device = true;
+    assert_int_equal(ask_with(device, LEN, PUT, put, NULL, &result), 0);
+    assert_true(result.is_staged && result.is_verified);
+    assert_int_equal(server.checksums, 1);
+    assert_all_ended();
+    client_result_fini(&result);
+    device_free(device);
+}
+
+static void what_a_rail_takes_is_neither_copied_nor_read(void **state)
+{
+    static const char *const moved[] = {
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-rdma-reply: 200\r\n" CRC_OF_OTHERS
+        "x-amz-rdma-bytes-transferred: 10\r\n\r\n",
+        NULL};
+    static const char *const put[] = {PUT_MOVED, NULL};
+    struct client_result result = {0};
+    void *device = device_memory();
+    unsigned copies = gpu.count("dtoh") + gpu.count("htod");
+    assert_int_equal(ask_with(device, LEN, GET_WHOLE, moved, NULL, &result), 0);
+    assert_int_equal(result.transport, CLIENT_RDMA);
+    assert_false(result.is_staged || result.is_verified);
+    assert_ptr_equal(fake.base, device);
+    assert_all_ended();
+    client_result_fini(&result);
+    assert_int_equal(ask_with(device, LEN, PUT, put, NULL, &result), 0);
+    assert_false(result.is_staged || result.is_verified || result.has_crc64);
+    assert_int_equal(server.checksums, 0);
+    assert_int_equal(gpu.count("dtoh") + gpu.count("htod"), copies);
+    client_result_fini(&result);
+    device_free(device);
+}
+
+static void http_takes_a_copy_of_what_a_rail_had(void **state)
+{
+    static const char *const bodies[][4] = {{DECLINED, HTTP_OBJECT, NULL},
+                                            {BODY_WITH_DECLINE, NULL},
+                                            {HTTP_OBJECT, NULL},
+                                            {FAILED, HTTP_OBJECT, NULL},
+                                            {"HTTP/1.0 200 OK\r\n" DECLINED_WITH "\r\n0123",
+                                             HTTP_OBJECT, NULL}};
+    static const char *const put[] = {DECLINED, PUT_STORED, NULL};
+    struct client_result result = {0};
+    void *device = device_memory();
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        reset(NULL);
+        memset(shadow_of(device), CANARY, LEN);
+        assert_int_equal(ask_with(device, LEN, GET_WHOLE, bodies[i], NULL, &result), 0);
+        assert_int_equal(result.transport, CLIENT_HTTP);
+        assert_true(result.is_staged);
+        assert_object_is_in(device);
+        assert_all_ended();
+        client_result_fini(&result);
+    }
+    assert_int_equal(ask_with(device, LEN, PUT, put, NULL, &result), 0);
+    assert_int_equal(server.checksums, 1); /* of the second request */
+    assert_true(result.is_verified && result.is_staged);
+    assert_all_ended();
+    client_result_fini(&result);
+    device_free(device);
+}
+
+/* A region that is the device's has no windows in the copy. */
+static void a_body_that_was_cut_leads_to_no_window_in_the_copy(void **state)
+{
+    static const char *const replies[] = {"HTTP/1.1 206 Part\r\n" RANGE DECLINED_WITH SHORT_CHUNKS,
+                                          HTTP_RANGE, NULL};
+    struct client_result result = {0};
+    void *device = device_memory();
+    fake.rails = 2;
+    assert_int_equal(ask_with(device, LEN, GET_RANGE, replies, NULL, &result), 0);
+    assert_int_equal(server.tokens, 1);
+    assert_object_is_in(device);
+    assert_all_ended();
+    client_result_fini(&result);
+    device_free(device);
+}
+
+static void nothing_is_delivered_after_an_error(void **state)
+{
+    static const char *const bodies[][3] = {
+        {MISSING, NULL},
+        {DECLINED, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n" CRC_OF_OTHERS "\r\n" OBJECT, NULL},
+        {DECLINED, "HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\n0123", NULL}};
+    void *device = device_memory();
+    for (size_t i = 0; i < 2 * ARRAY_LEN(bodies); i++) {
+        struct client_result result = {0};
+        reset(NULL);
+        fake.takes_no_device = i >= ARRAY_LEN(bodies);
+        assert_int_not_equal(ask_with(device, LEN, GET_WHOLE, bodies[i % ARRAY_LEN(bodies)], NULL,
+                                      &result),
+                             0);
+        assert_untouched(device);
+        assert_all_ended();
+        client_result_fini(&result);
+    }
+    device_free(device);
+}
+
+/* The copy is there as long as the window, and the device's memory has nothing to do with it. */
+static void a_copy_that_may_still_be_written_is_kept(void **state)
+{
+    static const char *const replies[] = {FAILED, HTTP_OBJECT, NULL};
+    struct client_result result = {0};
+    void *device = device_memory();
+    fake.takes_no_device = true;
+    fake.withdraw_error = S3R_E_BUSY;
+    fake.withdraw_errors_left = 1;
+    fake.touches_base = true;
+    assert_int_equal(ask_with(device, LEN, GET_WHOLE, replies, NULL, &result), S3R_E_RDMA_UNFENCED);
+    assert_true(result.is_staged);
+    assert_int_equal(server.requests, 1);
+    assert_untouched(device);
+    assert_all_ended(); /* by the client's end */
+    assert_false(gpu_memory_type(fake.base) == GPU_DEVICE);
+    client_result_fini(&result);
+    device_free(device);
+}
+
+static int load_stand_in(void **state)
+{
+    gpu_load();
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +645,12 @@ int main(void)
         cmocka_unit_test_setup(a_reply_whose_bytes_are_wrong_settles_nothing, reset),
         cmocka_unit_test_setup(a_request_that_timed_out_settles_nothing, reset),
         cmocka_unit_test_setup(a_put_by_http_that_left_an_empty_object_is_an_error, reset),
+        cmocka_unit_test_setup(what_no_rail_takes_goes_through_a_copy, reset),
+        cmocka_unit_test_setup(what_a_rail_takes_is_neither_copied_nor_read, reset),
+        cmocka_unit_test_setup(http_takes_a_copy_of_what_a_rail_had, reset),
+        cmocka_unit_test_setup(a_body_that_was_cut_leads_to_no_window_in_the_copy, reset),
+        cmocka_unit_test_setup(nothing_is_delivered_after_an_error, reset),
+        cmocka_unit_test_setup(a_copy_that_may_still_be_written_is_kept, reset),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, load_stand_in, NULL);
 }

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a GPU in the client, by a C program and a stand-in for the driver: memory that faults
+when the program's processor touches it. No rail here reaches a GPU, so all of it is staged."""
+import ctypes
+import json
+import os
+import subprocess
+
+import pytest
+
+import scripted
+from conftest import client_build, compile_c, program_environment, run
+
+MIB = 1 << 20
+ONE = 4 * MIB
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compile_c(tmp_path_factory, "gpu")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """The folder of a libcuda.so.1."""
+    folder = tmp_path_factory.mktemp("driver")
+    os.symlink(os.path.join(client_build(), "tests", "helpers", "libcuda_stand_in.so"),
+               folder / "libcuda.so.1")
+    return str(folder)
+
+
+@pytest.fixture
+def environment_of(driver):
+    def make(server, **more):
+        env = program_environment(server)
+        return {**env, "LD_LIBRARY_PATH": f"{env['LD_LIBRARY_PATH']}:{driver}", **more}
+    return make
+
+
+@pytest.fixture(params=["cma", "ofi:tcp"])
+def wire(request):
+    if request.param.startswith("ofi:"):
+        try:
+            ctypes.CDLL("libfabric.so.1")
+        except OSError as e:
+            pytest.skip(f"no libfabric here: {e}")
+    return request.param
+
+
+def start(servers, device):
+    server = servers.start(device)
+    assert server.s3()("PUT", "/gpu").status == 200
+    return server
+
+
+def everything(program, env):
+    said = json.loads(run([program, "gpu", "all"], env))
+    assert said["staged"] == said["right"] == said["rdma"] + said["http"], said
+    return said
+
+
+# Ranges and what is made of them have no checksum.
+UNVERIFIED = 6
+
+
+def test_all_calls_by_rdma(servers, program, environment_of, wire):
+    server = start(servers, wire)
+    said = everything(program, environment_of(server))
+    assert said["http"] == 0 and said["verified"] == said["right"] - UNVERIFIED, said
+    gets, _, puts, _ = server.rdma_counts()
+    assert gets > 15 and puts > 15
+
+
+@pytest.mark.parametrize("how, more, reason", [
+    ("unwanted", {"GPU_RDMA": "off"}, "off"),
+    ("small", {"GPU_HTTP_BELOW": "99999999"}, "threshold"),
+    ("without a device", {"S3RDMA_DEVICE": "no_such_adapter"}, "no-device")])
+def test_all_calls_by_http(servers, program, environment_of, how, more, reason):
+    server = start(servers, "cma")
+    said = everything(program, environment_of(server, **more))
+    assert (said["rdma"], said["reason"]) == (0, reason), said
+    assert said["verified"] == said["right"] - UNVERIFIED, said
+
+
+def test_all_calls_where_the_server_declines(servers, program, environment_of):
+    server = start(servers, "off")
+    said = everything(program, environment_of(server, S3RDMA_DEVICE="cma"))
+    assert (said["rdma"], said["reason"]) == (0, "declined"), said
+
+
+# ---- in the middle ----
+
+def content(size):
+    """As tests/sdk/c/content.h has it."""
+    mask = (1 << 64) - 1
+    words = bytearray()
+    for i in range(size // 8):
+        x = (i + 1) * 0x9e3779b97f4a7c15 & mask
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9 & mask
+        words += (x ^ (x >> 27)).to_bytes(8, "little")
+    return bytes(words)
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return content(ONE)
+
+
+@pytest.fixture
+def get_one(program, driver):
+    def start_one(server):
+        class Endpoint:
+            url, device = server.url, "cma"
+            address = ("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
+        env = program_environment(Endpoint)
+        env["LD_LIBRARY_PATH"] += ":" + driver
+        return json.loads(run([program, "gpu", "one"], env))
+    return start_one
+
+
+def half(server, request, conn):
+    """A server that goes in the middle of its transfer."""
+    request.window.write(b"x" * (len(server.stored) // 2))
+
+
+def test_a_transfer_that_breaks_goes_on_by_http(get_one, stored):
+    with scripted.Server(stored, half) as server:
+        said = get_one(server)
+    assert said == {"error": "OK", "transport": "http", "reason": "lost", "staged": 1,
+                    "verified": 1, "right": 1, "untouched": 0}
+    assert len(server.requests) == 2
+
+
+def test_a_transfer_that_breaks_for_good_leaves_the_memory_alone(get_one, stored):
+    with scripted.Server(stored, half) as server:
+        server.is_plain_broken = lambda server, request, conn: None
+        said = get_one(server)
+    assert (said["error"], said["untouched"], said["staged"]) == ("HTTP", 1, 1), said
+
+
+def test_bytes_that_are_not_the_objects_never_reach_the_memory(get_one, stored):
+    def wrong(server, request, conn):
+        reply = server.moved(request)
+        request.window.write(b"x", offset=100)
+        return reply
+
+    def wrong_too(server, request, conn):
+        return scripted.reply(200, [server.etag(), server.checksum()], b"x" * len(stored))
+
+    with scripted.Server(stored, wrong) as server:
+        said = get_one(server)
+        assert (said["transport"], said["reason"], said["right"]) == ("http", "checksum", 1), said
+        server.is_plain_broken = wrong_too
+        said = get_one(server)
+    assert (said["error"], said["untouched"]) == ("CHECKSUM", 1), said
+
+
+def test_the_object_along_with_a_decline_is_delivered(get_one, stored):
+    def along(server, request, conn):
+        return scripted.reply(200, [server.etag(), server.checksum(), ("x-amz-rdma-reply", "501")],
+                              server.stored)
+
+    with scripted.Server(stored, along) as server:
+        said = get_one(server)
+    assert (said["reason"], said["right"], said["verified"]) == ("declined", 1, 1), said
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_is_killed_leaves_the_memory_alone(servers, program, environment_of, stored):
+    server = start(servers, "cma")
+    assert server.s3()("PUT", "/gpu/k", stored).status == 200
+    with subprocess.Popen([program, "gpu", "until"], env=environment_of(server), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        for _ in range(3):
+            assert process.stdout.readline() == "rdma\n"
+        server.kill()
+        rest = process.stdout.read().split()
+    assert process.returncode == 0, rest
+    assert rest[-1] in ("HTTP", "TIMEOUT"), rest
+    server.process = None
