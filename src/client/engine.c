@@ -204,7 +204,10 @@ void engine_destroy(struct engine *engine)
 {
     if (engine == NULL)
         return;
-    http_loop_destroy(engine->loop);
+    /* All flights have ended, but a thread of the loop's may still be about to wake the pool, and
+     * one of the pool's the loop: both end before either goes. */
+    http_loop_stop(engine->loop);
     work_pool_destroy(engine->pool);
+    http_loop_destroy(engine->loop);
     free(engine);
 }

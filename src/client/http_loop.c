@@ -301,7 +301,7 @@ int http_loop_create(struct http *h, struct http_loop **ret_loop)
     return 0;
 }
 
-void http_loop_destroy(struct http_loop *loop)
+void http_loop_stop(struct http_loop *loop)
 {
     if (loop == NULL)
         return;
@@ -310,7 +310,12 @@ void http_loop_destroy(struct http_loop *loop)
     pthread_mutex_unlock(&loop->lock);
     curl_multi_wakeup(loop->multi);
     pthread_join(loop->thread, NULL);
-    loop_free(loop);
+}
+
+void http_loop_destroy(struct http_loop *loop)
+{
+    if (loop != NULL)
+        loop_free(loop);
 }
 
 void http_loop_send(struct http_loop *loop, struct http_sending *sending)

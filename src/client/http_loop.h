@@ -5,7 +5,7 @@
  * Not here: what blocks: callbacks come on the one thread and must not.
  * Units:    bytes, milliseconds.
  * Owns:     a sending is the caller's, untouched from its on_done on.
- * Threads:  any, but create and destroy. None of it in a forked child.
+ * Threads:  any, but create, stop and destroy. None of it in a forked child.
  * Errors:   in the sending, as http.h; what sends a token twice is refused as there.
  * Limits:   CONNECTIONS_MAX connections are kept. */
 #ifndef S3R_CLIENT_HTTP_LOOP_H
@@ -40,7 +40,10 @@ struct http_timer {
 
 /* The endpoint's http outlives it; of that only the configuration is used. */
 int http_loop_create(struct http *h, struct http_loop **ret_loop) MUST_CHECK;
-/* No request and no timer is under way. */
+/* No request and no timer is under way. Ends the thread, after which nothing is called any more. */
+void http_loop_stop(struct http_loop *loop);
+/* After it, and once no other thread is inside a function of the loop: one that has sent something
+ * may be there longer than the request took. */
 void http_loop_destroy(struct http_loop *loop);
 /* on_done is called exactly once, on the loop's thread, never from in here. */
 void http_loop_send(struct http_loop *loop, struct http_sending *sending);
