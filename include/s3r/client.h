@@ -326,7 +326,7 @@ S3R_API int s3r_options_set_verify(struct s3r_options *options, int is_on);
  * client's times for each request hold anyway). */
 S3R_API int s3r_options_set_deadline_ms(struct s3r_options *options, int64_t deadline_ms);
 /* How often a call that failed with a transient error is done again, with growing pauses; 0 is the
- * default. A PUT with if-none-match is not: the first may have been done. */
+ * default. A PUT with if-match or if-none-match is not: the first may have been done. */
 S3R_API int s3r_options_set_retries(struct s3r_options *options, unsigned retries);
 /* Transfers of fewer bytes go by HTTP at once. 0, the default: none does. */
 S3R_API int s3r_options_set_http_below(struct s3r_options *options, uint64_t bytes);

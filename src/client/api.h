@@ -119,6 +119,9 @@ int frame_return(struct frame *f, int error);
 int frame_need(struct frame *f, bool is_there, const char *what) MUST_CHECK;
 /* May a call that ended so be made again? */
 bool api_may_retry(int error, int status);
+/* And may a PUT be, of which nobody knows whether it was done? Not under a condition, which the
+ * first may have made untrue. */
+bool api_may_retry_put(const struct client_options *options);
 /* Longer each time; the first is 0. */
 int64_t api_next_pause_ms(int64_t pause_ms);
 

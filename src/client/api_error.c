@@ -105,6 +105,11 @@ bool api_may_retry(int error, int status)
     return s3r_error_is_transient(api_error(error, status));
 }
 
+bool api_may_retry_put(const struct client_options *options)
+{
+    return options == NULL || (options->if_match == NULL && options->if_none_match == NULL);
+}
+
 int64_t api_next_pause_ms(int64_t pause_ms)
 {
     return pause_ms == 0 ? 50 : pause_ms < 3200 ? pause_ms * 2 : pause_ms;

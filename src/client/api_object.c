@@ -31,7 +31,7 @@ int s3r_put(struct s3r_client *client, const char *bucket, const char *key, cons
     const struct client_memory m = api_memory(client, ptr, len);
     const struct stream_options how = api_stream_options(&f, options);
     /* of pieces each is tried again by itself */
-    if (f.options.if_none_match != NULL || len > stream_whole_max(&how))
+    if (!api_may_retry_put(&f.options) || len > stream_whole_max(&how))
         f.retries_left = 0;
     do
         e = stream_put_memory(client->core, bucket, key, &m, &how, f.diag, f.core);

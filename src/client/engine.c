@@ -165,7 +165,7 @@ void engine_start(struct engine *engine, struct flight *t)
 {
     t->engine = engine;
     t->retries_left = t->options.retries;
-    if (t->kind == FLIGHT_PUT && t->options.if_none_match != NULL)
+    if (t->kind == FLIGHT_PUT && !api_may_retry_put(&t->core_options))
         t->retries_left = 0;
     t->core_options.is_cancelled = is_flight_cancelled;
     t->core_options.cancel_arg = t;

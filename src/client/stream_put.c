@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 #include "base/num.h"
+#include "client/api.h"
 #include "client/pieces.h"
 #include "client/stream.h"
 
@@ -155,9 +156,11 @@ static void take_back(struct upload *u)
 {
     const struct pieces_config *config = &u->all.config;
     struct diag diag = {0};
+    char shown[200];
     int e = client_upload_abort(config->client, config->bucket, config->key, u->id, &diag);
     if (e != 0 && e != S3R_E_NO_SUCH_UPLOAD)
-        log_warn("the upload %s could not be aborted: %s", u->id, diag_text(&diag, e));
+        log_warn("the upload %s could not be aborted: %s",
+                 log_escape(u->id, strlen(u->id), shown, sizeof(shown)), diag_text(&diag, e));
 }
 
 static int put_parts(struct upload *u, struct piece *first, struct diag *diag,
@@ -186,6 +189,8 @@ static int put_parts(struct upload *u, struct piece *first, struct diag *diag,
 static int put_whole(struct upload *u, struct piece *p, struct diag *diag,
                      struct client_result *result)
 {
+    if (!api_may_retry_put(u->all.config.each))
+        u->all.config.retries = 0;
     int e = piece_submit(p);
     if (e == 0)
         e = pieces_wait_all(&u->all);

@@ -231,6 +231,58 @@ static void a_transient_error_is_tried_again_as_often_as_was_said(void **state)
     s3r_client_free(client);
 }
 
+static int64_t give_two_bytes(void *arg, void *buf, size_t size)
+{
+    int *calls = arg;
+    memcpy(buf, "ab", 2);
+    return (*calls)++ == 0 ? 2 : 0;
+}
+
+/* How many requests the server saw of a PUT by memory, as a stream, in a queue. */
+static void put_all_ways(struct s3r_client *client, const struct s3r_options *options,
+                         int requests[3])
+{
+    struct s3r_queue *queue = NULL;
+    struct s3r_result *ended = NULL;
+    int calls = 0, before = tiny_server_requests();
+    assert_int_equal(s3r_put(client, "bucket", "busy", "ab", 2, options, result), S3R_ERROR_BUSY);
+    requests[0] = tiny_server_requests() - before;
+    before = tiny_server_requests();
+    assert_int_equal(s3r_put_stream(client, "bucket", "busy", S3R_UNKNOWN, give_two_bytes, &calls,
+                                    options, result),
+                     S3R_ERROR_BUSY);
+    requests[1] = tiny_server_requests() - before;
+    before = tiny_server_requests();
+    assert_int_equal(s3r_queue_new(client, 0, 0, NULL, &queue), S3R_OK);
+    assert_int_equal(s3r_submit_put(queue, "bucket", "busy", "ab", 2, options, 1), S3R_OK);
+    assert_int_equal(s3r_queue_poll(queue, &ended, 1, -1), 1);
+    assert_int_equal(s3r_result_error(ended), S3R_ERROR_BUSY);
+    s3r_result_free(ended);
+    s3r_queue_free(queue);
+    requests[2] = tiny_server_requests() - before;
+}
+
+/* The first may have been done, and have made its own condition untrue. */
+static void a_put_under_a_condition_is_never_tried_again(void **state)
+{
+    struct s3r_client *client = client_with("cma");
+    struct s3r_options *options = s3r_options_new();
+    int requests[3];
+    s3r_options_set_rdma(options, S3R_RDMA_OFF);
+    s3r_options_set_retries(options, 1);
+    put_all_ways(client, options, requests);
+    assert_memory_equal(requests, ((int[]){2, 2, 2}), sizeof(requests));
+    s3r_options_set_if_match(options, "00112233");
+    put_all_ways(client, options, requests);
+    assert_memory_equal(requests, ((int[]){1, 1, 1}), sizeof(requests));
+    s3r_options_set_if_match(options, NULL);
+    s3r_options_set_if_none_match(options, "*");
+    put_all_ways(client, options, requests);
+    assert_memory_equal(requests, ((int[]){1, 1, 1}), sizeof(requests));
+    s3r_options_free(options);
+    s3r_client_free(client);
+}
+
 static int say_stop(void *arg)
 {
     return 1;
@@ -324,6 +376,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_deadline_ends_a_call_to_a_silent_server, start, stop),
         cmocka_unit_test_setup_teardown(a_transient_error_is_tried_again_as_often_as_was_said,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(a_put_under_a_condition_is_never_tried_again, start, stop),
         cmocka_unit_test_setup_teardown(a_function_that_says_so_cancels, start, stop),
         cmocka_unit_test_setup_teardown(a_child_registers_its_parents_memory_anew, start, stop),
         cmocka_unit_test_setup_teardown(buckets_and_pages, start, stop),
