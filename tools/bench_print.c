@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "tools/json.h"
+#include "tools/show.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ void bench_print_row(const struct cli *cli, const struct bench_row *r)
     printf("%5u %9s %-4s %-4s ", r->processes, size, r->call == BENCH_PUT ? "PUT" : "GET",
            r->is_rdma ? "RDMA" : "HTTP");
     if (r->error != 0) {
-        printf("failed: %s\n", r->why);
+        show_line(stdout, "failed: %s", r->why);
         return;
     }
     if (r->of_http > 0)

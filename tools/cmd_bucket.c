@@ -3,6 +3,7 @@
 #include "tools/cli.h"
 #include "tools/json.h"
 #include "tools/report.h"
+#include "tools/show.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,15 +48,18 @@ int cmd_rb(struct cli *cli)
 
 /* ---- ls ---- */
 
-/* Control characters would move the cursor, or make two lines of one name. */
-static void print_name(const char *name)
+/* Backslashes are escaped, too: no two names look the same. */
+static void print_row(const char *time, const char *what, const char *name)
 {
+    struct text text;
+    text_init(&text, SHOW_LEN_MAX);
     for (const char *p = name; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '\\')
-            printf("\\x%02x", (unsigned char)*p);
+        if (*p == '\\')
+            text_str(&text, "\\x5c");
         else
-            putchar(*p);
-    putchar('\n');
+            text_char(&text, *p);
+    show_line(stdout, "%-24s %s%s", time, what, text_cstr(&text));
+    text_fini(&text);
 }
 
 static void print_entry(const struct cli *cli, const struct client_entry *entry, bool is_bucket)
@@ -74,13 +78,12 @@ static void print_entry(const struct cli *cli, const struct client_entry *entry,
         json_print(false, fields, ARRAY_LEN(fields) - (has_len ? 0 : 1));
         return;
     }
-    if (is_bucket)
-        printf("%-24s ", entry->time);
-    else if (entry->is_prefix)
-        printf("%-24s %15s ", "", "prefix");
-    else
-        printf("%-24s %15" PRIu64 " ", entry->time, entry->len);
-    print_name(entry->name);
+    char size[24] = "";
+    if (entry->is_prefix)
+        snprintf(size, sizeof(size), "%15s ", "prefix");
+    else if (!is_bucket)
+        snprintf(size, sizeof(size), "%15" PRIu64 " ", entry->len);
+    print_row(entry->is_prefix ? "" : entry->time, size, entry->name);
 }
 
 static int list_buckets(struct cli *cli)

@@ -2,6 +2,7 @@
 #include "tools/cli.h"
 #include "tools/json.h"
 #include "tools/probe.h"
+#include "tools/show.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ static void print_probe(const struct cli *cli, const struct probe *p, bool is_na
         json_print(false, fields, ARRAY_LEN(fields));
         return;
     }
-    printf("%-20s %-9s %s%s%s\n", name, p->is_usable ? "usable" : "unusable", p->rail,
-           p->rail[0] != '\0' && p->why[0] != '\0' ? "; " : "", p->why);
+    show_line(stdout, "%-20s %-9s %s%s%s", name, p->is_usable ? "usable" : "unusable", p->rail,
+              p->rail[0] != '\0' && p->why[0] != '\0' ? "; " : "", p->why);
 }
 
 /* Those of the list. EXIT_FAILED when none of them can be used. */

@@ -8,6 +8,7 @@
 #include "tools/file.h"
 #include "tools/json.h"
 #include "tools/probe.h"
+#include "tools/show.h"
 #include "tools/sides.h"
 
 #include <inttypes.h>
@@ -33,7 +34,7 @@ static void tell(void *arg, const char *check, enum finding finding, const char 
     if (cli->o.is_json)
         json_print(false, fields, ARRAY_LEN(fields));
     else if (!cli->o.is_quiet || finding == FINDING_FIX)
-        printf("%-4s  %-9s %s\n", finding_name(finding), check, text);
+        show_line(stdout, "%-4s  %-9s %s", finding_name(finding), check, text);
     fflush(stdout);
 }
 

@@ -6,6 +6,7 @@
 #include "tools/file.h"
 #include "tools/metadata.h"
 #include "tools/report.h"
+#include "tools/show.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -197,8 +198,8 @@ static void tidy(struct upload *u, int error)
         int e = client_upload_abort(u->cli->client, u->to->bucket, u->to->key, u->id, &diag);
         ignore_stop(false);
         if (e != 0)
-            fprintf(stderr, "s3rdma: could not abort the upload %s: %s\n", u->id,
-                    diag_text(&diag, e));
+            show_line(stderr, "s3rdma: could not abort the upload %s: %s", u->id,
+                      diag_text(&diag, e));
     }
     if (u->memory.region != NULL && error != S3R_E_RDMA_UNFENCED)
         client_deregister(u->cli->client, u->memory.region);

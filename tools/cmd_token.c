@@ -4,6 +4,7 @@
 #include "base/hex.h"
 #include "tools/cli.h"
 #include "tools/json.h"
+#include "tools/show.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -97,9 +98,9 @@ int cmd_token(struct cli *cli)
     struct token token = {0};
     int e = token_parse(text, strlen(text), &diag, &token);
     if (e != 0) {
-        fprintf(stderr, "s3rdma: %s: %s\n",
-                e == S3R_E_TOKEN_DECLINED ? "known, and served by nobody here" : "malformed",
-                diag_text(&diag, e));
+        show_line(stderr, "s3rdma: %s: %s",
+                  e == S3R_E_TOKEN_DECLINED ? "known, and served by nobody here" : "malformed",
+                  diag_text(&diag, e));
         if (cli->o.is_json)
             json_print_error(false, "token", NULL, e, diag_text(&diag, e), EXIT_USAGE);
         return EXIT_USAGE;
@@ -110,9 +111,9 @@ int cmd_token(struct cli *cli)
     for (size_t i = 0; i < sheet.count; i++) {
         fields[i] = FIELD_T(sheet.rows[i].name, sheet.rows[i].value);
         if (!cli->o.is_json)
-            printf("%-10s %s%s%s%s\n", sheet.rows[i].name, sheet.rows[i].value,
-                   sheet.rows[i].note[0] != '\0' ? "  (" : "", sheet.rows[i].note,
-                   sheet.rows[i].note[0] != '\0' ? ")" : "");
+            show_line(stdout, "%-10s %s%s%s%s", sheet.rows[i].name, sheet.rows[i].value,
+                      sheet.rows[i].note[0] != '\0' ? "  (" : "", sheet.rows[i].note,
+                      sheet.rows[i].note[0] != '\0' ? ")" : "");
     }
     if (cli->o.is_json)
         json_print(false, fields, sheet.count);

@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "tools/crew_report.h"
 #include "tools/file.h"
+#include "tools/show.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -136,7 +137,7 @@ void crew_note(struct crew *crew, const char *fmt, ...)
     va_end(args);
     pthread_mutex_lock(&crew->lock);
     crew_bar_clear(&crew->bar);
-    fprintf(stderr, "s3rdma: %s\n", text);
+    show_line(stderr, "s3rdma: %s", text);
     pthread_mutex_unlock(&crew->lock);
 }
 

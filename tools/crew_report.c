@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "tools/json.h"
 #include "tools/report.h"
+#include "tools/show.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,10 +78,11 @@ void crew_sums_report(const struct crew_sums *s, const struct cli *cli)
         printf(", %llu of them by RDMA (%s)", (unsigned long long)s->rdma_len, s->provider);
     if (s->kept_len > 0)
         printf(", %llu more were there already", (unsigned long long)s->kept_len);
-    printf(", %.3f s, %.3f GB/s", seconds, rate);
     if (s->http_pieces > 0)
-        printf("; not RDMA: %s (%s)", s->why, client_reason_name(s->reason));
-    printf("\n");
+        show_line(stdout, ", %.3f s, %.3f GB/s; not RDMA: %s (%s)", seconds, rate, s->why,
+                  client_reason_name(s->reason));
+    else
+        printf(", %.3f s, %.3f GB/s\n", seconds, rate);
 }
 
 void crew_tell_job(const struct cli *cli, const struct job *j)

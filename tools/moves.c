@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "tools/place.h"
+#include "tools/show.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,27 +29,15 @@ bool move_may_go_on(int error)
            error_http_status(error) >= 500;
 }
 
-/* As a person writes it, but with nothing in it that a terminal would obey. */
-static void add_shown(struct text *out, const char *s)
-{
-    while (*s != '\0') {
-        size_t len = control_len(s);
-        if (len == 0)
-            text_char(out, *s++);
-        for (; len > 0; len--)
-            text_fmt(out, "\\x%02x", (unsigned char)*s++);
-    }
-}
-
 static char *joined(const char *head, const char *a, const char *b)
 {
     struct text text;
-    text_init(&text, 64 * KIB);
+    text_init(&text, SHOW_LEN_MAX);
     text_str(&text, head);
-    add_shown(&text, a);
+    show_add(&text, a);
     if (a[0] != '\0' && a[strlen(a) - 1] != '/')
         text_char(&text, '/');
-    add_shown(&text, b);
+    show_add(&text, b);
     return text_take(&text);
 }
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "tools/cli.h"
+#include "tools/show.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,7 +85,8 @@ int usage_error(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    fprintf(stderr, "s3rdma: %s\ns3rdma --help says what there is\n", text);
+    show_line(stderr, "s3rdma: %s", text);
+    show_line(stderr, "s3rdma --help says what there is");
     return EXIT_USAGE;
 }
 

@@ -5,6 +5,7 @@
 #include "base/hex.h"
 #include "base/num.h"
 #include "tools/json.h"
+#include "tools/show.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +90,7 @@ void tally_clear(struct tally *t)
 void print_headers(const struct headers *headers)
 {
     for (size_t i = 0; i < headers->count; i++)
-        printf("%s: %s\n", headers->rows[i].name, headers->rows[i].value);
+        show_line(stdout, "%s: %s", headers->rows[i].name, headers->rows[i].value);
 }
 
 void print_crc64(uint64_t crc, char out[16])
@@ -151,16 +152,16 @@ void tally_report(struct tally *t)
         print_headers(&t->headers);
     if (t->cli->o.is_quiet)
         return;
-    fprintf(out, "%s/%s: %llu bytes by ", t->bucket, t->key, (unsigned long long)len);
+    char by[120], why[S3R_DIAG_MAX + 80] = "";
     if (t->http_pieces == 0)
-        fprintf(out, "RDMA (%s)", t->provider);
+        snprintf(by, sizeof(by), "RDMA (%s)", t->provider);
     else if (t->http_pieces == t->pieces)
-        fprintf(out, "HTTP");
+        snprintf(by, sizeof(by), "HTTP");
     else
-        fprintf(out, "RDMA (%s, %llu) and HTTP (%llu)", t->provider,
-                (unsigned long long)t->rdma_len, (unsigned long long)t->http_len);
-    fprintf(out, ", %.3f s, %.3f GB/s", seconds, rate);
+        snprintf(by, sizeof(by), "RDMA (%s, %llu) and HTTP (%llu)", t->provider,
+                 (unsigned long long)t->rdma_len, (unsigned long long)t->http_len);
     if (t->http_pieces > 0)
-        fprintf(out, "; not RDMA: %s (%s)", t->why, client_reason_name(t->reason));
-    fprintf(out, "\n");
+        snprintf(why, sizeof(why), "; not RDMA: %s (%s)", t->why, client_reason_name(t->reason));
+    show_line(out, "%s/%s: %llu bytes by %s, %.3f s, %.3f GB/s%s", t->bucket, t->key,
+              (unsigned long long)len, by, seconds, rate, why);
 }

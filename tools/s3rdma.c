@@ -5,6 +5,7 @@
 #include "client/settings.h"
 #include "tools/cli.h"
 #include "tools/json.h"
+#include "tools/show.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -141,8 +142,8 @@ int cli_fail(const struct cli *cli, const char *about, int error, const struct d
     if (error == S3R_E_CANCELLED)
         fprintf(stderr, "s3rdma: interrupted\n");
     else
-        fprintf(stderr, "s3rdma: %s%s%s\n", about != NULL ? about : "", about != NULL ? ": " : "",
-                diag_text(diag, error));
+        show_line(stderr, "s3rdma: %s%s%s", about != NULL ? about : "", about != NULL ? ": " : "",
+                  diag_text(diag, error));
     if (cli->o.is_json)
         json_print_error(cli->is_stdout_taken, cli->command, about, error, diag_text(diag, error),
                          code);

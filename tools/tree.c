@@ -138,9 +138,7 @@ static int take(struct walk *w, int dir, const char *name)
         return walk_below(w, dir, name);
     if (S_ISREG(st.st_mode))
         return take_file(w, name, &st);
-    char shown[300];
-    log_escape(name, strlen(name), shown, sizeof(shown));
-    crew_note(w->crew, "%s%s: left out, it is %s", w->path, shown,
+    crew_note(w->crew, "%.600s%s: left out, it is %s", w->path, name,
               S_ISLNK(st.st_mode) ? "a symbolic link" : "no regular file");
     return 0;
 }

@@ -225,6 +225,16 @@ static int code_of_status(int status)
     return S3R_E_REMOTE;
 }
 
+/* U+0080 to U+009F are control characters, too: a terminal obeys them. */
+static void blank_controls(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p != '\0'; p++)
+        if (*p < ' ' || *p == 0x7f)
+            *p = ' ';
+        else if (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f)
+            p[0] = p[1] = ' ';
+}
+
 int call_error(const struct call *call, const struct http_reply *reply, struct diag *diag)
 {
     char code[64], shown[80], said[260] = "", id[80] = "";
@@ -245,9 +255,7 @@ int call_error(const struct call *call, const struct http_reply *reply, struct d
     error = error == S3R_E_NOMEM ? S3R_E_BUSY : error == S3R_E_INTERNAL ? S3R_E_REMOTE : error;
     if (error == 0)
         error = code_of_status(reply->status);
-    for (char *p = said; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ')
-            *p = ' ';
+    blank_controls(said);
     if (code[0] != '\0')
         return diag_fail(diag, error, "%s%s%s",
                          log_escape(code, strlen(code), shown, sizeof(shown)), said, id);

@@ -3,6 +3,7 @@
 what is in the file or the store afterwards, and how many requests were on the wire."""
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -515,3 +516,38 @@ def test_final_errors_of_put_reach_the_caller(tmp_path, status, code, exit_code,
 def test_a_full_disk_is_final(tmp_path):
     got = put(tmp_path, answer(error(507, "XMinioStorageFull")))
     assert (got.code, got.requests, got.json["error"]) == (1, 1, "STORE_FULL"), got.stderr
+
+
+# ---- what a terminal would obey ----
+
+EVIL = "a\u009b31mb\x7fc"
+
+
+def plain_output(answered, *args, environment=None):
+    """What people see of a command whose requests are all answered so."""
+    with scripted.Server(DATA, answer(answered)) as server:
+        server.is_plain_broken = answer(answered)
+        run = s3rdma(server, *args, environment=environment)
+    shown = run.stdout + run.stderr
+    assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", shown), shown
+    return shown
+
+
+def test_a_servers_words_move_no_cursor(tmp_path):
+    refused = error(403, "AccessDenied", message=EVIL)
+    for args in (["ls", "bucket"], ["get", "bucket/key", str(tmp_path / "out")], ["doctor"],
+                 ["cp", "-r", "s3://bucket", str(tmp_path / "out")]):
+        assert b"AccessDenied" in plain_output(refused, *args)
+    declined = error(501, "NotImplemented", [("x-amz-rdma-reply", "501")], message=EVIL)
+    with scripted.Server(DATA, answer(declined)) as server:
+        run = s3rdma(server, "get", "bucket/key", str(tmp_path / "out"))
+    assert run.returncode == 0 and not re.search(rb"\x7f|\xc2[\x80-\x9f]", run.stdout), run.stdout
+
+
+def test_nor_do_its_headers_and_names():
+    evil = EVIL.replace("\x7f", "").encode().decode("latin-1")
+    head = reply(200, [("ETag", '"0"'), ("x-amz-meta-colour", evil)], length=5)
+    assert b"a\\xc2\\x9b31mbc" in plain_output(head, "stat", "bucket/key")
+    listing = (f"<ListBucketResult><Contents><Key>{EVIL}</Key><Size>1</Size><LastModified>{EVIL}"
+               "</LastModified></Contents></ListBucketResult>").encode()
+    assert plain_output(reply(200, [], listing), "ls", "bucket").count(b"a\\xc2\\x9b31mb\\x7fc") == 2
