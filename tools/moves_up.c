@@ -256,6 +256,8 @@ static int put_whole(struct up *u, struct hand *h)
     int e = hand_memory(h, (size_t)u->st.st_size, &j->diag, &memory);
     if (e == 0)
         e = read_piece(u, 0, &memory, &j->diag);
+    if (e == 0)
+        e = check_source(u);
     if (e != 0)
         return e;
     hand_options(h, &options);

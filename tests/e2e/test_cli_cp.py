@@ -3,7 +3,10 @@
 import os
 import re
 import signal
+import socket
+import stat
 import subprocess
+import threading
 
 import pytest
 
@@ -277,6 +280,32 @@ def test_parts_of_a_file_that_has_changed_are_not_kept(cli, s3, bucket, tmp_path
         rows = cli.json(*args)
     assert rows[-1]["kept_bytes"] == 0
     assert get(s3, bucket, "k") == data and open_uploads(s3, bucket) == []
+
+
+@pytest.mark.parametrize("size", [5000, 12 * MIB])
+def test_a_file_that_changes_while_it_is_read_is_no_object(cli, s3, bucket, tmp_path, size):
+    """By a thread that never stops: some read of it is in the middle of a change."""
+    (tmp_path / "in").write_bytes(os.urandom(size))
+    is_over = threading.Event()
+
+    def write():
+        with open(tmp_path / "in", "r+b", buffering=0) as f:
+            while not is_over.is_set():
+                os.pwrite(f.fileno(), os.urandom(8), 0)
+
+    def is_refused():
+        done = cli.run("cp", tmp_path / "in", f"s3://{bucket}/k", "--part-size", "5MiB")
+        assert done.returncode == 0 or b"was changed meanwhile" in done.stderr, done.stderr
+        return done.returncode == 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert daemon.eventually(is_refused, 120)
+    finally:
+        is_over.set()
+        writer.join()
+    assert open_uploads(s3, bucket) == []
 
 
 def test_a_part_is_kept_only_if_its_bytes_are_those_of_the_file(cli, s3, bucket, tmp_path,
