@@ -57,9 +57,13 @@ static int choose_file(struct copy *c, const char **ret_name, char copy[PATH_MAX
     struct stat st;
     const char *path = c->to.text;
     size_t len = strlen(path);
-    bool is_folder = path[len - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+    bool is_there = stat(path, &st) == 0;
+    bool is_folder = path[len - 1] == '/' || (is_there && S_ISDIR(st.st_mode));
     if (len >= PATH_MAX)
         return usage_error("the file's name is too long");
+    /* A link to a device would be replaced, too. */
+    if (is_there && !S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return usage_error("%s is no regular file: get writes into it", path);
     if (is_folder) {
         *ret_name = last_segment(c->from.address.key);
         return side_open_folder(c->cli, &c->to, path, false);

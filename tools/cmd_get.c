@@ -28,6 +28,8 @@ struct fetch {
 static int local_error(struct fetch *f, int error)
 {
     char text[100];
+    if (error == EINTR && is_stopped())
+        return S3R_E_CANCELLED;
     return diag_fail(&f->diag, S3R_E_INVALID_ARGUMENT, "%s: %s",
                      f->to.is_stdout ? "standard output" : f->to.path,
                      strerror_r(error, text, sizeof(text)));

@@ -28,9 +28,16 @@ static int name_temporary(struct download *d)
     return ENAMETOOLONG;
 }
 
+static int open_stream(struct download *d)
+{
+    d->is_stream = true;
+    d->fd = open(d->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    return d->fd >= 0 ? 0 : errno;
+}
+
 int download_init(struct download *d, const char *path)
 {
-    *d = (struct download){.fd = -1, .is_stdout = path == NULL};
+    *d = (struct download){.fd = -1, .is_stdout = path == NULL, .is_stream = path == NULL};
     if (path == NULL) {
         d->fd = STDOUT_FILENO;
         return 0;
@@ -38,7 +45,10 @@ int download_init(struct download *d, const char *path)
     if (strlen(path) >= sizeof(d->path))
         return ENAMETOOLONG;
     char copy[PATH_MAX];
+    struct stat st;
     snprintf(d->path, sizeof(d->path), "%s", path);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return open_stream(d);
     snprintf(copy, sizeof(copy), "%s", path);
     snprintf(d->dir, sizeof(d->dir), "%s", dirname(copy));
     /* A file without a name is gone when the program is, whatever ends it. */
@@ -73,7 +83,7 @@ static int give_name(struct download *d)
 
 int download_commit(struct download *d)
 {
-    if (d->is_stdout)
+    if (d->is_stream)
         return 0;
     if (fsync(d->fd) != 0)
         return errno;
@@ -111,7 +121,7 @@ static int write_direct(int fd, const void *bytes, size_t len)
 int download_write(struct download *d, const void *bytes, size_t len)
 {
     size_t direct_len = len / DIRECT_ALIGN * DIRECT_ALIGN;
-    bool is_direct = !d->is_stdout && !d->is_buffered && direct_len >= DIRECT_LEN_MIN &&
+    bool is_direct = !d->is_stream && !d->is_buffered && direct_len >= DIRECT_LEN_MIN &&
                      d->done % DIRECT_ALIGN == 0 && (uintptr_t)bytes % DIRECT_ALIGN == 0;
     int error = is_direct ? write_direct(d->fd, bytes, direct_len) : EINVAL;
     if (error == EINVAL || error == EOPNOTSUPP) {
@@ -130,7 +140,7 @@ int write_all(int fd, const void *bytes, size_t len)
     const char *p = bytes;
     while (len > 0) {
         ssize_t n = write(fd, p, len);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno == EINTR && !is_stopped())
             continue;
         if (n < 0)
             return errno;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file.h - local files and memory of transfers.
- * Does:     a download that appears under its name only when it is whole; page-aligned memory;
- *           reads and writes that go on after short ones.
+ * Does:     a download that appears under its name only when it is whole, or goes into what is no
+ *           regular file as it comes; page-aligned memory; reads and writes that go on after short
+ *           ones.
  * Not here: S3.
  * Units:    bytes.
  * Owns:     a download owns its descriptor until download_fini(), which leaves nothing behind
@@ -22,7 +23,9 @@
 struct download {
     int fd;
     bool is_stdout, is_buffered;
-    uint64_t done; /* bytes written */
+    bool is_stream; /* a device, a pipe, standard output: written as the bytes come, never replaced
+                     */
+    uint64_t done;  /* bytes written */
     char path[PATH_MAX], dir[PATH_MAX];
     char temporary[PATH_MAX]; /* "" while the file has no name at all */
 };
@@ -30,10 +33,11 @@ struct download {
 /* `path` NULL: standard output. */
 int download_init(struct download *d, const char *path) MUST_CHECK;
 int download_write(struct download *d, const void *bytes, size_t len) MUST_CHECK;
-/* Synced, then renamed to its name. */
+/* Synced, then renamed to its name; of a stream nothing is left to do. */
 int download_commit(struct download *d) MUST_CHECK;
 void download_fini(struct download *d);
 
+/* EINTR: the user wants to stop. */
 int write_all(int fd, const void *bytes, size_t len) MUST_CHECK;
 /* Until `len` or the end of the file. EINTR: the user wants to stop. */
 int read_full(int fd, void *bytes, size_t len, size_t *ret_len) MUST_CHECK;

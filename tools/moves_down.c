@@ -280,6 +280,8 @@ static int down_begin(struct job *j, struct hand *h)
     if (e != 0 || j->is_same || hand_cli(h)->o.is_dry_run)
         return e;
     e = place_find(d->root, d->name, true, &j->diag, &d->place);
+    if (e == 0)
+        e = place_check_free(&d->place, d->name, &j->diag);
     if (e != 0)
         return e;
     if (d->len <= small_max)

@@ -111,6 +111,16 @@ int place_find(int root, const char *name, bool is_made, struct diag *diag, stru
     return place_error(diag, name, errno);
 }
 
+int place_check_free(const struct place *p, const char *name, struct diag *diag)
+{
+    struct stat st;
+    if (fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : place_error(diag, name, errno);
+    if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+        return 0;
+    return no_file(diag, name, S_ISDIR(st.st_mode) ? "a folder is there" : "what is there is none");
+}
+
 void place_path(const struct place *p, char out[PATH_MAX])
 {
     snprintf(out, PATH_MAX, "/proc/self/fd/%d/%s", p->dir, p->name);

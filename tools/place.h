@@ -38,6 +38,9 @@ const char *place_flaw(const char *name);
  * is not looked at. */
 int place_find(int root, const char *name, bool is_made, struct diag *diag,
                struct place *ret_place) MUST_CHECK;
+/* S3R_E_INVALID_ARGUMENT when something is there that a download must not replace: a device, a
+ * pipe, a socket, a folder. */
+int place_check_free(const struct place *p, const char *name, struct diag *diag) MUST_CHECK;
 /* "/proc/self/fd/N/NAME" of a place, for calls that take paths. */
 void place_path(const struct place *p, char out[PATH_MAX]);
 /* A folder of that name, which may end in a slash; one that is there already is fine. */

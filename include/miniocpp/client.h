@@ -258,6 +258,9 @@ class Client
     /* A file as an object. */
     UploadObjectResponse UploadObject(const UploadObjectArgs &args) const
     {
+        if (detail::HasNul(args.filename)) {
+            return UploadObjectResponse(error::Error("the name of the file has a NUL"));
+        }
         std::ifstream file(args.filename, std::ios::binary);
         struct stat about {
         };
@@ -281,6 +284,9 @@ class Client
         }
         if (!args.overwrite && ::lstat(args.filename.c_str(), &about) == 0) {
             return DownloadObjectResponse(error::Error("the file exists: " + args.filename));
+        }
+        if (::stat(args.filename.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
+            return DownloadObjectResponse(error::Error("no regular file: " + args.filename));
         }
         detail::NewFile file;
         if (error::Error err = file.Create(args.filename)) {

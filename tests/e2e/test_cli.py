@@ -114,6 +114,41 @@ def test_standard_streams(cli):
     assert cli.run("cat", "bucket/nothing").stdout == b""
 
 
+def test_what_is_no_regular_file_is_written_and_not_replaced(cli, tmp_path):
+    data = os.urandom((6 << 20) + 1)
+    cli.ok("put", "-", "bucket/stream", data=data)
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "null").symlink_to("/dev/null")
+    with open(tmp_path / "read", "wb") as out, \
+            subprocess.Popen(["cat", tmp_path / "fifo"], stdout=out) as reader:
+        try:
+            cli.ok("get", "bucket/stream", tmp_path / "fifo", "--part-size", "5MiB")
+            assert reader.wait(60) == 0 and (tmp_path / "read").read_bytes() == data
+        finally:
+            reader.kill()
+    cli.ok("get", "bucket/stream", tmp_path / "null")
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "null", "read"]
+    assert (tmp_path / "fifo").is_fifo() and (tmp_path / "null").is_symlink()
+
+
+def test_a_download_into_a_pipe_that_nobody_empties_can_be_interrupted(cli, tmp_path):
+    cli.ok("put", "-", "bucket/stream", data=os.urandom(2 << 20))
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        writer = subprocess.Popen([PROGRAM, "get", "bucket/stream", tmp_path / "fifo"],
+                                  env=cli.environment(), stderr=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 60
+        while writer.poll() is None and time.monotonic() < end:
+            time.sleep(0.2)
+            writer.send_signal(signal.SIGINT)
+        assert writer.wait(1) == 130, writer.stderr.read()
+    finally:
+        os.close(reader)
+        writer.kill()
+
+
 @pytest.mark.parametrize("text, first, last", [("0-0", 0, 1), ("10-19", 10, 20), ("90-", 90, 100),
                                                ("-7", 93, 100), ("-1000", 0, 100),
                                                ("95-2000", 95, 100)])

@@ -180,6 +180,25 @@ def test_symbolic_links_in_the_target_lead_nowhere(cli, s3, bucket, tmp_path):
     assert not (tmp_path / "target" / "file").is_symlink()
 
 
+def test_what_is_no_regular_file_is_never_replaced(cli, s3, bucket, tmp_path):
+    for key in ("fifo", "socket", "good"):
+        put(s3, bucket, key, b"theirs")
+    os.mkfifo(tmp_path / "fifo")
+    with socket.socket(socket.AF_UNIX) as here:
+        here.bind(str(tmp_path / "socket"))
+    (tmp_path / "null").symlink_to("/dev/null")
+    for command_line in (["cp", "-r"], ["mirror"]):
+        done = cli.run(*command_line, f"s3://{bucket}", tmp_path)
+        assert done.returncode == 1 and done.stderr.count(b"cannot be a file") == 2, done.stderr
+    assert cli.run("cp", f"s3://{bucket}/fifo", tmp_path).returncode == 1
+    for name in ("fifo", "null"):
+        done = cli.run("cp", f"s3://{bucket}/good", tmp_path / name)
+        assert done.returncode == 2 and b"get writes into it" in done.stderr, done.stderr
+    modes = {name: stat.S_IFMT(os.lstat(tmp_path / name).st_mode) for name in os.listdir(tmp_path)}
+    assert modes == {"fifo": stat.S_IFIFO, "socket": stat.S_IFSOCK, "null": stat.S_IFLNK,
+                     "good": stat.S_IFREG}
+
+
 def test_symbolic_links_in_the_source_are_left_out_and_named(cli, s3, bucket, tmp_path):
     make_tree(tmp_path, {"outside/secret": b"mine", "in/file": b"x"})
     (tmp_path / "in" / "link").symlink_to(tmp_path / "outside" / "secret")

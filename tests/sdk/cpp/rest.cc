@@ -504,6 +504,8 @@ static void Files()
     CHECK(!client.UploadObject(up));
     up.filename = ".";
     CHECK(!client.UploadObject(up));
+    up.filename = std::string("source\0.txt", 11);
+    CHECK(!client.UploadObject(up));
 
     s3::DownloadObjectArgs down;
     down.bucket = bucket;
@@ -516,6 +518,14 @@ static void Files()
     down.overwrite = true;
     OK(client.DownloadObject(down));
     CHECK(Read("copy") == "short");
+    // What is no file is not replaced by one.
+    CHECK(mkfifo("fifo", 0600) == 0);
+    down.filename = "fifo";
+    CHECK(!client.DownloadObject(down));
+    struct stat about {
+    };
+    CHECK(lstat("fifo", &about) == 0 && S_ISFIFO(about.st_mode) && unlink("fifo") == 0);
+    down.filename = "copy";
     down.object = "missing";
     const auto missing = client.DownloadObject(down);
     CHECK(!missing && missing.code == "NoSuchKey" && Read("copy") == "short");
