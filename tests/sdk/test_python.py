@@ -3,6 +3,7 @@
 import array
 import ctypes
 import ctypes.util
+import gc
 import hashlib
 import inspect
 import io
@@ -864,6 +865,85 @@ def test_ctrl_c_ends_a_long_transfer(loaded):
             assert program.stdout.read() == "interrupted\n"
         assert program.returncode == 0
         assert [bool(r.token) for r in server.requests] == [True]
+
+
+@pytest.fixture
+def unanswered(loaded):
+    """A client of a server that says nothing before `go` is set, and when it was asked."""
+    go, asked = threading.Event(), threading.Event()
+
+    def script(server, request, conn):
+        asked.set()
+        go.wait(60 * daemon.SLOWER)
+        return error(404, "NoSuchKey")
+    with scripted.Server(b"data", script) as server:
+        client = s3rdma.Minio(server.url.partition("://")[2], "a", "s", secure=False,
+                              region="us-east-1", enable_rdma=True)
+        yield client, asked, go
+        go.set()
+
+
+def test_ctrl_c_while_the_thread_starts_waits_for_its_end(unanswered, monkeypatch):
+    client, asked, _ = unanswered
+    ended, start, transfer = [], threading.Thread.start, native.S3rClient.transfer
+
+    def start_interrupted(thread):
+        start(thread)
+        if thread.name == "s3rdma":
+            assert asked.wait(60 * daemon.SLOWER)
+            raise KeyboardInterrupt
+
+    def transfer_noted(self, request):
+        try:
+            return transfer(self, request)
+        finally:
+            ended.append(request)
+    monkeypatch.setattr(threading.Thread, "start", start_interrupted)
+    monkeypatch.setattr(native.S3rClient, "transfer", transfer_noted)
+    memory = bytearray(64 * MIB)
+    with pytest.raises(KeyboardInterrupt):
+        get(client, "bucket", "key", memory)
+    assert len(ended) == 1
+    memory.extend(b"free again")
+
+
+def test_no_thread_is_an_error_and_the_memory_is_free(unanswered, monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+    memory = bytearray(64 * MIB)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="new thread"):
+            get(unanswered[0], "bucket", "key", memory)
+    memory.extend(b"free again")
+
+
+def test_memory_outlives_an_interruption_of_the_interruption(unanswered, monkeypatch):
+    """A second signal, where the first one is taken note of."""
+    client, asked, go = unanswered
+
+    def interrupted(request, name, value):
+        if name == "is_stopped" and value:
+            raise KeyboardInterrupt
+        object.__setattr__(request, name, value)
+    monkeypatch.setattr(native.Request, "__setattr__", interrupted)
+    memory = bytearray(64 * MIB)
+    main = threading.main_thread().ident
+    threading.Thread(target=lambda: asked.wait() and signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        get(client, "bucket", "key", memory)
+    with pytest.raises(BufferError):
+        memory.extend(b"still in use")
+    go.set()
+
+    def is_free():
+        gc.collect()
+        try:
+            memory.extend(b"free again")
+        except BufferError:
+            return False
+        return True
+    assert daemon.eventually(is_free, 60)
 
 
 def test_a_long_transfer_says_how_it_went_as_a_short_one_does(client, bucket, rdma_server):

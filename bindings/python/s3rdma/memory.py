@@ -77,7 +77,7 @@ class Memory:
     def __init__(self, data: Any, length: Any = None, is_target: bool = False) -> None:
         wanted = _length(length)
         self.view = None
-        self._is_kept = False
+        self._is_kept = self._is_lent = False
         if isinstance(data, numbers.Integral):
             self._take_address(data, wanted)
         else:
@@ -124,8 +124,16 @@ class Memory:
         """Somebody may still write it: from now on release() does nothing."""
         self._is_kept = True
 
+    def lend(self) -> None:
+        """Another thread uses it: until give_back(), release() does nothing, and an exception that
+        passes here frees nothing before that thread has ended."""
+        self._is_lent = True
+
+    def give_back(self) -> None:
+        self._is_lent = False
+
     def release(self) -> None:
-        if self.view is not None and not self._is_kept:
+        if self.view is not None and not self._is_kept and not self._is_lent:
             self.view.release()
             self._whole.release()
             self.view = None

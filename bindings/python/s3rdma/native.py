@@ -319,8 +319,11 @@ def transfer(client: Union[S3rClient, MiniocppClient], request: Request) -> Repl
     replies: List[Reply] = []
     faults: List[BaseException] = []
     done = threading.Event()
+    turn = threading.Lock()  # taken by the thread, or by who gave up before it began
 
     def work() -> None:
+        if not turn.acquire(blocking=False):
+            return
         try:
             replies.append(client.transfer(request))
         except BaseException as e:  # for the thread that waits
@@ -329,12 +332,21 @@ def transfer(client: Union[S3rClient, MiniocppClient], request: Request) -> Repl
             done.set()
 
     interrupt: Optional[BaseException] = None
-    threading.Thread(target=work, name="s3rdma").start()
+    # A signal's exception can come anywhere from here on, in start() too.
+    request.memory.lend()
+    try:
+        threading.Thread(target=work, name="s3rdma").start()
+    except BaseException as e:
+        if turn.acquire(blocking=False):
+            request.memory.give_back()
+            raise
+        interrupt, request.is_stopped = e, True
     while not done.is_set():
         try:
             done.wait()
         except BaseException as e:  # of a signal handler
             interrupt, request.is_stopped = e, True
+    request.memory.give_back()
     if interrupt or faults:
         raise interrupt or faults[0]
     return replies[0]
