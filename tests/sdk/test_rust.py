@@ -157,6 +157,12 @@ def test_a_dropped_future_leaves_its_memory_alone(case):
     case("dropping")
 
 
+def test_nothing_is_under_way_once_the_last_client_is_gone(case):
+    """The process then ends at once, each time as it should."""
+    for _ in range(5):
+        case("exiting")
+
+
 def test_no_thread_of_the_runtime_is_blocked_and_runtimes_may_end(case, rdma_server):
     with moved(rdma_server, puts=92, put_bytes=92):
         case("runtimes")

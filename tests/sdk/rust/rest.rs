@@ -360,6 +360,52 @@ async fn dropping(bucket: &str) {
     put(&client, bucket, "after", b"fine").await;
 }
 
+extern "C" {
+    /// Of all clients, with NULL.
+    fn s3r_registered_bytes(client: *mut std::os::raw::c_void) -> u64;
+}
+
+/// When the last client is gone nothing of it is under way, whatever was dropped before, and the
+/// process may end.
+fn exiting(bucket: &str) {
+    const LEN: usize = 32 * MIB;
+    const HUGE: usize = 5 << 30; // more than one window: a thread's
+    run(async {
+        put(&client(), bucket, "big", &pattern(LEN)).await;
+    });
+    for micros in (0..16).map(|i| 1u64 << i) {
+        let client = client();
+        run(async {
+            let buffer = client.rdma_alloc(LEN).unwrap();
+            let get = client.rdma_get_owned(bucket, "big", buffer);
+            let _ = tokio::time::timeout(Duration::from_micros(micros), get).await;
+        });
+        drop(client);
+        let registered = unsafe { s3r_registered_bytes(std::ptr::null_mut()) };
+        assert_eq!(registered, 0, "after {micros} us");
+    }
+    let huge = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let memory = libc::mmap(std::ptr::null_mut(), HUGE, protection, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        RdmaBuffer::from_raw(memory, HUGE)
+    };
+    for _ in 0..20 {
+        let client = client();
+        run(async {
+            let failed = client.rdma_get_object(bucket, "missing", huge).await;
+            assert_eq!(s3_code(failed), "NoSuchKey");
+        });
+    }
+    let client = client();
+    run(async {
+        let buffer = client.rdma_alloc(LEN).unwrap();
+        let get = client.rdma_get_owned(bucket, "big", buffer);
+        let _ = tokio::time::timeout(Duration::from_millis(1), get).await;
+    });
+}
+
 /// One thread: while a transfer is under way, others go on. And one client serves runtimes that come
 /// and go.
 fn runtimes(bucket: &str) {
@@ -611,6 +657,7 @@ fn main() {
         "aborting" => run(is_send(aborting(bucket))),
         "many" => run(is_send(many(bucket))),
         "dropping" => run(is_send(dropping(bucket))),
+        "exiting" => exiting(bucket),
         "runtimes" => runtimes(bucket),
         "errors" => run(is_send(errors(bucket))),
         "providers" => run(is_send(providers(bucket))),

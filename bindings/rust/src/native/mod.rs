@@ -7,7 +7,7 @@
 //!
 //! Memory of a transfer must stay until it has ended. So a future that is dropped cancels its
 //! transfer, and then either waits for its end (memory that the caller owns) or leaves memory that
-//! it owns itself to the thread, which frees it at the end.
+//! it owns itself to the thread, which frees it at the end. The last client waits for that.
 mod transfer;
 mod upload;
 
@@ -16,6 +16,7 @@ pub(crate) use upload::{NewUpload, Upload};
 
 use crate::ffi;
 use crate::s3::error::{Error, ValidationErr};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
@@ -360,15 +361,11 @@ impl Native {
 pub(crate) struct Handle {
     native: Arc<Native>,
     thread: Option<JoinHandle<()>>,
-    /// What goes on after its call: see `in_background`.
-    background: Mutex<Vec<JoinHandle<()>>>,
-    /// Uploads that may still have to be aborted.
-    uploads: Mutex<usize>,
-    no_uploads: Condvar,
+    pub(crate) background: Arc<Background>,
 }
 
 impl Handle {
-    pub(crate) fn new(config: &Config) -> Result<Arc<Self>, Error> {
+    pub(crate) fn new(config: &Config, background: &Arc<Background>) -> Result<Arc<Self>, Error> {
         let client = config.open()?;
         let mut queue = ptr::null_mut();
         let made = call(|result| unsafe {
@@ -387,66 +384,20 @@ impl Handle {
         let threads = Arc::clone(&native);
         let thread = std::thread::Builder::new()
             .name("s3rdma".to_string())
-            .spawn(move || threads.run())
+            .spawn(move || {
+                IS_QUEUES.with(|is| is.set(true));
+                threads.run();
+            })
             .map_err(|e| Error::internal(format!("no thread: {e}")))?;
         Ok(Arc::new(Handle {
             native,
             thread: Some(thread),
-            background: Mutex::default(),
-            uploads: Mutex::default(),
-            no_uploads: Condvar::new(),
+            background: Arc::clone(background),
         }))
     }
 
     pub(crate) fn client(&self) -> *mut ffi::s3r_client {
         self.native.client
-    }
-
-    /// For what a drop must not wait for. The last client of the handle does.
-    pub(crate) fn in_background(&self, name: &str, run: impl FnOnce() + Send + 'static) {
-        let spawned = std::thread::Builder::new()
-            .name(name.to_string())
-            .spawn(run);
-        let mut threads = locked(&self.background);
-        threads.retain(|thread| !thread.is_finished());
-        threads.extend(spawned.ok());
-    }
-
-    pub(crate) fn wait_for_background(&self) {
-        let mut uploads = locked(&self.uploads);
-        while *uploads > 0 {
-            uploads = self
-                .no_uploads
-                .wait(uploads)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        drop(uploads);
-        let threads = std::mem::take(&mut *locked(&self.background));
-        threads.into_iter().for_each(join);
-    }
-}
-
-/// Counts an upload from before it begins until it needs no abort, or one was begun.
-pub(crate) struct UploadMark(Arc<Handle>);
-
-impl UploadMark {
-    pub(crate) fn new(handle: &Arc<Handle>) -> Self {
-        *locked(&handle.uploads) += 1;
-        UploadMark(Arc::clone(handle))
-    }
-}
-
-impl Drop for UploadMark {
-    fn drop(&mut self) {
-        *locked(&self.0.uploads) -= 1;
-        self.0.no_uploads.notify_all();
-    }
-}
-
-/// Nobody joins himself: memory that outlived its future may be freed by the thread in question.
-fn join(thread: JoinHandle<()>) {
-    if thread.thread().id() != std::thread::current().id() {
-        let _ = thread.join();
     }
 }
 
@@ -454,7 +405,85 @@ impl Drop for Handle {
     fn drop(&mut self) {
         locked(&self.native.state).is_closing = true;
         self.native.changed.notify_one();
-        self.thread.take().into_iter().for_each(join);
+        if let Some(thread) = self.thread.take() {
+            self.background.join_or_keep(thread);
+        }
+    }
+}
+
+thread_local! {
+    /// This thread waits for the completions of a queue, so that nothing may wait for them on it.
+    static IS_QUEUES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What goes on after its call. The last client waits for it: no thread of ours is left when the
+/// process ends next.
+#[derive(Default)]
+pub(crate) struct Background {
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Uploads that may still have to be aborted, and transfers whose future is gone.
+    open: Mutex<usize>,
+    none_open: Condvar,
+}
+
+impl Background {
+    pub(crate) fn spawn(
+        &self,
+        name: &str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        let thread = std::thread::Builder::new()
+            .name(name.to_string())
+            .spawn(run)?;
+        let mut threads = locked(&self.threads);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+        Ok(())
+    }
+
+    pub(crate) fn wait(&self) {
+        if IS_QUEUES.with(Cell::get) {
+            return;
+        }
+        let mut open = locked(&self.open);
+        while *open > 0 {
+            open = self
+                .none_open
+                .wait(open)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(open);
+        let threads = std::mem::take(&mut *locked(&self.threads));
+        threads
+            .into_iter()
+            .for_each(|thread| self.join_or_keep(thread));
+    }
+
+    /// Nobody joins himself: memory that outlived its future may be freed by the thread in question.
+    fn join_or_keep(&self, thread: JoinHandle<()>) {
+        if thread.thread().id() == std::thread::current().id() {
+            locked(&self.threads).push(thread);
+        } else {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Something that is open, from before it begins: an upload until it needs no abort or one was begun,
+/// a transfer without a future until its end.
+pub(crate) struct Mark(Arc<Background>);
+
+impl Mark {
+    pub(crate) fn new(background: &Arc<Background>) -> Self {
+        *locked(&background.open) += 1;
+        Mark(Arc::clone(background))
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        *locked(&self.0.open) -= 1;
+        self.0.none_open.notify_all();
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Transfers as futures, and the memory that they use.
-use super::{locked, Handle, Options, Outcome, Upload};
+use super::{locked, Handle, Mark, Options, Outcome, Upload};
 use crate::ffi;
 use crate::s3::error::Error;
 use std::ffi::CString;
@@ -133,6 +133,8 @@ impl Job {
 struct Kept {
     _memory: Memory,
     _job: Arc<Job>,
+    /// The last to go: who waits for it finds nothing of these any more.
+    _mark: Mark,
 }
 
 /// Where a transfer's end arrives.
@@ -237,9 +239,10 @@ impl Transfer {
             rc => return Err(rc),
         }
         let (handle, job, slot) = (self.handle.clone(), self.job.clone(), self.slot.clone());
-        std::thread::Builder::new()
-            .name("s3rdma large".to_string())
-            .spawn(move || slot.end(job.run(handle.client())))
+        let run = move || slot.end(job.run(handle.client()));
+        let background = &self.handle.background;
+        background
+            .spawn("s3rdma large", run)
             .map_err(|_| ffi::ERROR_INTERNAL)?;
         self.stage = Stage::OnThread;
         Ok(())
@@ -297,26 +300,52 @@ impl Drop for Transfer {
             Some(memory) => self.slot.keep(Kept {
                 _memory: memory,
                 _job: Arc::clone(&self.job),
+                _mark: Mark::new(&self.handle.background),
             }),
             None => self.slot.wait(),
         }
     }
 }
 
-/// Several transfers of the caller's memory together; the first that fails cancels the others.
+/// Several transfers of the caller's memory together. The first that fails cancels the others; all of
+/// them have ended when this is ready.
 pub(crate) struct Together {
     transfers: Vec<Transfer>,
     ended: Vec<Option<Outcome>>,
+    failed: Option<Outcome>,
 }
 
 impl Together {
     pub(crate) fn new(transfers: Vec<Transfer>) -> Self {
         let ended = vec![None; transfers.len()];
-        Together { transfers, ended }
+        Together {
+            transfers,
+            ended,
+            failed: None,
+        }
     }
 
     fn cancel(&self) {
         self.transfers.iter().for_each(Transfer::cancel);
+    }
+
+    /// Whatever failed first: of memory that a server may still use the caller must learn.
+    fn note(&mut self, outcome: &Outcome) {
+        if outcome.error == ffi::OK {
+            return;
+        }
+        if self.failed.is_none() {
+            self.cancel();
+        }
+        if self.failed.is_none() || outcome.error == ffi::ERROR_RDMA_UNFENCED {
+            self.failed = Some(outcome.clone());
+        }
+    }
+
+    /// After a failure nothing is begun any more.
+    fn is_over(&self, i: usize) -> bool {
+        let is_unsent = matches!(self.transfers[i].stage, Stage::Unsent);
+        self.ended[i].is_some() || (is_unsent && self.failed.is_some())
     }
 }
 
@@ -326,23 +355,22 @@ impl Future for Together {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let mut is_pending = false;
-        for (transfer, end) in this.transfers.iter_mut().zip(&mut this.ended) {
-            if end.is_some() {
+        for i in 0..this.transfers.len() {
+            if this.is_over(i) {
                 continue;
             }
-            match Pin::new(transfer).poll(cx) {
-                Poll::Pending => is_pending = true,
-                Poll::Ready((outcome, _)) if outcome.error != ffi::OK => {
-                    return Poll::Ready(Err(outcome));
-                }
-                Poll::Ready((outcome, _)) => *end = Some(outcome),
+            if let Poll::Ready((outcome, _)) = Pin::new(&mut this.transfers[i]).poll(cx) {
+                this.note(&outcome);
+                this.ended[i] = Some(outcome);
             }
         }
-        if is_pending {
+        if !(0..this.transfers.len()).all(|i| this.is_over(i)) {
             return Poll::Pending;
         }
-        Poll::Ready(Ok(this.ended.drain(..).flatten().collect()))
+        Poll::Ready(match this.failed.take() {
+            Some(outcome) => Err(outcome),
+            None => Ok(this.ended.drain(..).flatten().collect()),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Multipart uploads.
-use super::{blocking, call, locked, text, Handle, Options, Outcome, UploadMark};
+use super::{blocking, call, locked, text, Handle, Mark, Options, Outcome};
 use crate::ffi;
 use crate::s3::error::Error;
 use std::sync::{Arc, Mutex};
@@ -59,11 +59,11 @@ impl Drop for Upload {
 pub(crate) struct NewUpload {
     pub shared: Arc<Upload>,
     pub is_done: bool,
-    _mark: UploadMark,
+    _mark: Mark,
 }
 
 impl NewUpload {
-    pub(crate) fn new(upload: Upload, mark: UploadMark) -> Self {
+    pub(crate) fn new(upload: Upload, mark: Mark) -> Self {
         NewUpload {
             shared: Arc::new(upload),
             is_done: false,
@@ -83,8 +83,9 @@ impl Drop for NewUpload {
     fn drop(&mut self) {
         if !self.is_done {
             let upload = Arc::clone(&self.shared);
-            // A drop does not wait for the network.
-            self.shared.handle.in_background("s3rdma abort", move || {
+            // A drop does not wait for the network. Without a thread the server keeps the upload.
+            let background = &self.shared.handle.background;
+            let _ = background.spawn("s3rdma abort", move || {
                 let _ = upload.abort();
             });
         }

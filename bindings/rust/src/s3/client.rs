@@ -6,7 +6,7 @@ use super::http::BaseUrl;
 use super::types::{Bucket, Item, ObjectInfo, Page, PartInfo, PutOptions, TransferOptions};
 use crate::ffi;
 use crate::native::{
-    blocking, c_text, call, text, Config, Handle, NewUpload, Options, Upload, UploadMark,
+    blocking, c_text, call, text, Background, Config, Handle, Mark, NewUpload, Options, Upload,
 };
 use std::ffi::CString;
 use std::fmt;
@@ -79,6 +79,7 @@ impl MinioClientBuilder {
             inner: Arc::new(Inner {
                 config: self,
                 current: Mutex::new(None),
+                background: Arc::default(),
             }),
             options,
         };
@@ -91,18 +92,14 @@ struct Inner {
     config: MinioClientBuilder,
     /// The C client, and the credentials that it signs with.
     current: Mutex<Option<(Credentials, Arc<Handle>)>>,
+    /// Of all C clients there were.
+    background: Arc<Background>,
 }
 
 impl Drop for Inner {
     /// What was begun at the server is ended there, also when the process ends next.
     fn drop(&mut self) {
-        let current = self
-            .current
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, handle)) = current {
-            handle.wait_for_background();
-        }
+        self.background.wait();
     }
 }
 
@@ -167,7 +164,7 @@ impl MinioClient {
                 return Ok(Arc::clone(handle));
             }
         }
-        let handle = Handle::new(&native_config(config, &keys)?)?;
+        let handle = Handle::new(&native_config(config, &keys)?, &self.inner.background)?;
         *current = Some((keys, Arc::clone(&handle)));
         Ok(handle)
     }
@@ -343,7 +340,7 @@ impl MinioClient {
         let handle = self.handle()?;
         let options = self.native_options()?;
         add_put_options(&options, put)?;
-        let mark = UploadMark::new(&handle);
+        let mark = Mark::new(&handle.background);
         blocking(move || {
             let mut raw = ptr::null_mut();
             let (b, k, o) = (bucket.as_ptr(), key.as_ptr(), options.as_ptr());

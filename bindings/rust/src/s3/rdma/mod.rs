@@ -14,8 +14,11 @@
 //! waits until nothing moves any more, as the memory may be freed next: milliseconds as a rule, at
 //! most the time that one reply is waited for. With an [`AlignedBuffer`] it does not wait; the
 //! memory is freed when the transfer has ended. A future that is forgotten (`std::mem::forget`)
-//! ends nothing: the memory must stay. An upload whose future is dropped is aborted in the background;
-//! the drop of the last clone of the client waits for that.
+//! ends nothing: the memory must stay. An upload whose future is dropped is aborted in the background.
+//! The drop of the last clone of the client waits for both.
+//!
+//! A drop cannot say that a server was stopped in the middle ([`RdmaError::Unfenced`]). Where one may
+//! be, and futures are dropped, use an [`AlignedBuffer`]: its memory then stays for good.
 mod buffer;
 mod crc;
 mod transfer;
