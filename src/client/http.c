@@ -166,6 +166,7 @@ static int take_status(struct http_reply *r, const char *line, size_t len)
         !num_parse_dec(blank + 1, 3, 999, &status))
         return S3R_E_BAD_REPLY;
     r->status = (int)status;
+    r->headers.is_reply = true;
     return 0;
 }
 

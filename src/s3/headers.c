@@ -72,8 +72,9 @@ int headers_add_n(struct headers *h, const char *name, size_t name_len, const ch
         value_len--;
     while (value_len && is_blank(value[value_len - 1]))
         value_len--;
-    if (h->count == LIMIT_HEADERS_MAX || name_len > LIMIT_HEADERS_LEN_MAX - h->len ||
-        value_len > LIMIT_HEADERS_LEN_MAX - h->len - name_len)
+    size_t factor = h->is_reply ? 2 : 1, len_max = factor * LIMIT_HEADERS_LEN_MAX;
+    if (h->count >= factor * LIMIT_HEADERS_MAX || name_len > len_max - h->len ||
+        value_len > len_max - h->len - name_len)
         return S3R_E_HEADERS_TOO_LARGE;
     if (!is_name(name, name_len) || !is_value(value, value_len))
         return S3R_E_INVALID_REQUEST;

@@ -8,7 +8,8 @@
  * Threads:  owner.
  * Errors:   S3R_E_INVALID_REQUEST for a name that is no token or a value with CR, LF, NUL or
  *           another control character but the tabulator; S3R_E_HEADERS_TOO_LARGE; S3R_E_NOMEM.
- * Limits:   LIMIT_HEADERS_MAX rows, LIMIT_HEADERS_LEN_MAX bytes of names and values. */
+ * Limits:   LIMIT_HEADERS_MAX rows, LIMIT_HEADERS_LEN_MAX bytes of names and values; twice that for
+ *           a reply. */
 #ifndef S3R_S3_HEADERS_H
 #define S3R_S3_HEADERS_H
 
@@ -26,6 +27,7 @@ struct header {
 struct headers {
     struct header *rows;
     size_t count, cap, len;
+    bool is_reply; /* it has what one request stored with an object, and more */
 };
 
 void headers_fini(struct headers *h);

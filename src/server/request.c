@@ -37,6 +37,7 @@ static void *request_begin(void *app_arg, struct http_exchange *ex)
     r->ex = ex;
     r->begun_ns = clock_mono_ns();
     snprintf(r->id, sizeof r->id, "%016" PRIX64, random_u64());
+    r->reply.headers.is_reply = true;
     text_init(&r->reply.body, REPLY_LEN_MAX);
     text_init(&r->document, LIMIT_XML_LEN_MAX);
     pthread_mutex_init(&r->lock, NULL);

@@ -117,6 +117,13 @@ def test_a_large_copy_goes_in_parts_with_its_metadata(cli, s3, bucket, rdma_serv
     assert (reply["x-amz-meta-colour"], reply["content-type"]) == ("blue", "text/x-test")
 
 
+def test_an_object_with_all_the_headers_that_a_request_can_have(cli, s3, bucket, tmp_path):
+    stored = {f"x-amz-meta-{i}": "v" for i in range(95)}
+    assert s3("PUT", f"/{bucket}/k", b"x", list(stored.items())).status == 200
+    assert stored.items() <= cli.json("stat", f"s3://{bucket}/k")[0]["headers"].items()
+    assert cli.json("cp", f"s3://{bucket}/k", tmp_path / "out")[0]["transport"] == "rdma"
+
+
 def test_metadata_and_type_go_along(cli, s3, bucket, tmp_path):
     make_tree(tmp_path, {"file": os.urandom(6 * MIB), "small": b"x"})
     for name in ("file", "small"):

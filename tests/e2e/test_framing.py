@@ -442,6 +442,48 @@ def test_two_kib_of_metadata_come_back(s3, bucket):
     assert s3("HEAD", f"/{bucket}/k")["x-amz-meta-a"] == "v" * 2047
 
 
+@pytest.mark.parametrize("stored", [[(f"x-amz-meta-{i}", "v") for i in range(95)],
+                                    [("Content-Disposition", "d" * 15000)]], ids=["rows", "bytes"])
+def test_whatever_could_be_stored_with_an_object_comes_back(s3, bucket, stored):
+    """A reply has the object's headers and many more, a request may be full of the object's."""
+    target, asked = f"/{bucket}/k", [("x-amz-checksum-mode", "ENABLED"), ("Range", "bytes=1-3")]
+    assert s3("PUT", target, b"hello", stored).status == 200
+    assert s3("PUT", target + "-copy", headers=[("x-amz-copy-source", target)]).status == 200
+    overrides = "&".join(f"response-{n}=x" for n in ("content-language", "cache-control", "expires"))
+    for query in ("", "?" + overrides):
+        for where in (target, target + "-copy"):
+            for reply in (s3("HEAD", where + query), s3("GET", where + query),
+                          s3("GET", where + query, headers=asked)):
+                assert reply.status in (200, 206), reply.status
+                assert [(n, reply[n]) for n, _ in stored] == stored
+
+
+# ---- old clients, and proxies that speak as they did ----
+
+def test_http_1_0_gets_a_length_and_a_close_and_may_keep_the_connection(s3, bucket, key):
+    large = os.urandom(3 * MIB)
+    s3("PUT", f"/{bucket}/large", large, sha256=UNSIGNED)
+    for target, wanted in ((key, b"0123456789" * 30), (f"/{bucket}/large", large),
+                           (f"/{bucket}/none", None), (f"/{bucket}?list-type=2", None)):
+        head = swap(s3.head("GET", target), b"HTTP/1.1", b"HTTP/1.0")
+        with s3.connect() as conn:
+            conn.send(head)
+            reply = conn.read_reply()
+            assert reply["content-length"] and "transfer-encoding" not in reply
+            assert wanted is None or reply.body == wanted
+            assert conn.is_closed()
+    kept = swap(swap(s3.head("GET", key), b"HTTP/1.1", b"HTTP/1.0"), b"\r\n",
+                b"\r\nConnection: keep-alive\r\n")
+    with s3.connect() as conn:
+        for _ in range(2):
+            conn.send(kept)
+            assert conn.read_reply().body == b"0123456789" * 30
+    put = swap(s3.head("PUT", f"/{bucket}/old", length=3, sha256=UNSIGNED), b"HTTP/1.1", b"HTTP/1.0")
+    with s3.connect() as conn:
+        conn.send(put + b"abc")
+        assert conn.read_reply().etag == md5(b"abc")
+
+
 # ---- peers that go away or dawdle ----
 
 def test_resets_in_the_middle_of_a_get_leave_nothing_behind(server, s3, bucket):

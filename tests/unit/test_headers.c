@@ -70,6 +70,11 @@ static void the_list_is_bounded_in_rows_and_in_bytes(void **state)
                      S3R_E_HEADERS_TOO_LARGE);
     assert_int_equal(headers_add_n(&h, "a", 1, big, LIMIT_HEADERS_LEN_MAX - 1), 0);
     assert_int_equal(headers_add(&h, "a", ""), S3R_E_HEADERS_TOO_LARGE);
+    h.is_reply = true; /* there is as much room again */
+    assert_int_equal(headers_add_n(&h, "a", 1, big, LIMIT_HEADERS_LEN_MAX),
+                     S3R_E_HEADERS_TOO_LARGE);
+    assert_int_equal(headers_add_n(&h, "a", 1, big, LIMIT_HEADERS_LEN_MAX - 1), 0);
+    assert_int_equal(headers_add(&h, "a", ""), S3R_E_HEADERS_TOO_LARGE);
     headers_fini(&h);
     free(big);
 }
