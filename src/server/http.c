@@ -560,7 +560,8 @@ bool http_peer_is_gone(struct http_exchange *ex)
 
 int http_reply(struct http_exchange *ex, struct http_reply *reply)
 {
-    struct MHD_Response *response = http_response_create(reply, strcmp(ex->method, "HEAD") != 0);
+    bool is_read = strcmp(ex->method, "HEAD") != 0 && reply->status != MHD_HTTP_NOT_MODIFIED;
+    struct MHD_Response *response = http_response_create(reply, is_read);
     if (!response)
         return S3R_E_NOMEM;
     bool is_good = true;

@@ -117,7 +117,8 @@ static int describe(struct request *r, struct range *ret_range)
         rc = reply_checksums(r, object);
     if (!rc)
         rc = reply_overrides(r);
-    r->reply.status = ret_range->is_partial ? 206 : 200;
+    /* a part without a byte has no Content-Range, which a 206 must have */
+    r->reply.status = ret_range->is_partial && ret_range->len ? 206 : 200;
     return rc;
 }
 

@@ -201,11 +201,14 @@ static void add_error_fields(struct request *r, int code)
 }
 
 /* Turns an error into the reply. Headers that a handler had set go, but those that belong to the
- * error itself (x-amz-rdma-*, Content-Range of a 416) are kept. */
+ * error itself (x-amz-rdma-*, Content-Range of a 416, what a cache takes from a 304) are kept. The
+ * document is made for HEAD too, whose Content-Length is that of GET. */
 static void compose_error(struct request *r, int code)
 {
     static const char *const kept[] = {"x-amz-rdma-reply", "x-amz-rdma-protocol-status",
-                                       "content-range", "etag", "last-modified"};
+                                       "content-range",    "etag",
+                                       "last-modified",    "cache-control",
+                                       "expires"};
     struct headers headers = {0};
     int rc = 0;
     r->error = code;
@@ -224,12 +227,14 @@ static void compose_error(struct request *r, int code)
         code != S3R_E_RDMA_PEER && code != S3R_E_RDMA_DEADLINE)
         r->reply.is_close = true;
     text_reset(&r->reply.body);
-    if (code == S3R_E_NOT_MODIFIED)
+    if (code == S3R_E_NOT_MODIFIED) {
+        /* the object's length, of which no byte is read: 0 would say that it is empty */
+        r->reply.is_stream = r->lease != NULL;
+        r->reply.stream_len = r->lease ? store_lease_object(r->lease)->size : 0;
         return;
+    }
     if (!rc)
         rc = reply_header(r, "content-type", "application/xml");
-    if (request_is_head(r))
-        return;
     add_error_fields(r, code);
 }
 
@@ -248,7 +253,8 @@ static enum http_next send_reply(struct request *r)
                                .block = STEAL(r->reply.block),
                                .block_len = r->reply.block_len,
                                .is_close = r->reply.is_close};
-    r->bytes_out += reply.block ? reply.block_len : r->reply.body.len;
+    if (!request_is_head(r))
+        r->bytes_out += reply.block ? reply.block_len : r->reply.body.len;
     if (r->reply.is_stream) {
         reply.stream = object_stream_read;
         reply.stream_arg = r->stream;

@@ -117,6 +117,27 @@ def test_an_object_in_one_piece_has_one_part(s3, target):
     assert s3("GET", f"{target}?partNumber=2").status == 416
 
 
+def test_a_part_without_a_byte_is_no_partial_content(s3, bucket):
+    """A 206 must have a Content-Range, and of nothing there is none."""
+    target = f"/{bucket}/k"
+    s3("PUT", target)
+    assert s3("GET", f"{target}?partNumber=2").status == 416
+    empty = s3("GET", f"{target}?partNumber=1")
+    upload = s3("POST", f"{target}?uploads").text("UploadId")
+    tags = [s3("PUT", f"{target}?partNumber={n}&uploadId={upload}", piece, sha256=UNSIGNED).etag
+            for n, piece in ((1, b"5" * 5 * MIB), (2, b""))]
+    xml = "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>"
+                  for n, tag in enumerate(tags, 1))
+    assert s3("POST", f"{target}?uploadId={upload}",
+              f"<CompleteMultipartUpload>{xml}</CompleteMultipartUpload>".encode()).status == 200
+    last = s3("GET", f"{target}?partNumber=2", headers=[("x-amz-checksum-mode", "ENABLED")])
+    for reply in (empty, last):
+        assert (reply.status, reply["content-length"], reply.body) == (200, "0", b""), reply
+        assert "content-range" not in reply
+    # What is known of the whole is not said of a part.
+    assert last["x-amz-mp-parts-count"] == "2" and "x-amz-checksum-crc64nvme" not in last
+
+
 def test_ranges_cross_parts(s3, parts):
     target, pieces, _ = parts
     whole = b"".join(pieces)
@@ -157,9 +178,19 @@ def test_conditions(s3, target, conditions, status):
             assert reply.status in (status if isinstance(status, tuple) else (status,)), reply
             if reply.status == 304:
                 assert reply.etag == md5(BODY) and reply.body == b""
+                assert reply["content-length"] in (None, str(len(BODY)))
             elif reply.status == 412 and method == "GET":
                 assert reply.code == "PreconditionFailed"
             assert s3("GET", target, conn=conn).body == BODY
+
+
+def test_not_modified_tells_a_cache_what_it_must_know(s3, bucket):
+    kept = [("Cache-Control", "max-age=5"), ("Expires", "Thu, 01 Jan 2032 00:00:00 GMT")]
+    etag = s3("PUT", f"/{bucket}/k", BODY, [*kept, ("Content-Type", "a/b")])["etag"]
+    for method in ("GET", "HEAD"):
+        reply = s3(method, f"/{bucket}/k", headers=[("If-None-Match", etag)])
+        assert reply.status == 304 and reply["etag"] == etag and reply["last-modified"]
+        assert [(n, reply[n]) for n, _ in kept] == kept and "content-type" not in reply
 
 
 def test_conditions_come_before_the_range(s3, target):
