@@ -109,11 +109,17 @@ int reply_checksum(struct request *r, const struct store_checksum *checksum)
     return rc ? rc : reply_header(r, "x-amz-checksum-type", checksum_type_name(value.type));
 }
 
-int reply_crc64(struct request *r, uint64_t crc64)
+struct store_checksum checksum_of_crc64(uint64_t crc64)
 {
     struct store_checksum c = {.kind = STORE_CRC64NVME, .type = STORE_FULL_OBJECT, .len = 8};
     for (int i = 0; i < 8; i++)
         c.bytes[i] = (uint8_t)(crc64 >> (56 - 8 * i));
+    return c;
+}
+
+int reply_crc64(struct request *r, uint64_t crc64)
+{
+    struct store_checksum c = checksum_of_crc64(crc64);
     return reply_checksum(r, &c);
 }
 

@@ -35,6 +35,7 @@ void object_attributes_etag_opaque(struct object_attributes *a, uint64_t crc64, 
 
 struct store_checksum checksum_to_store(const struct checksum_value *v);
 struct checksum_value checksum_from_store(const struct store_checksum *c);
+struct store_checksum checksum_of_crc64(uint64_t crc64);
 
 /* ETag, Last-Modified and metadata. */
 int reply_object(struct request *r, const struct store_object *object) MUST_CHECK;

@@ -28,6 +28,7 @@ int op_list_objects(struct request *r);
 int op_list_objects_v2(struct request *r);
 int op_list_uploads(struct request *r);
 int op_delete_objects(struct request *r);
+int op_get_attributes(struct request *r);
 int op_get_object(struct request *r);
 int op_get_object_now(struct request *r);
 int op_head_object(struct request *r);

@@ -300,7 +300,12 @@ def test_copied_parts_make_an_object_of_the_sources_bytes(s3, upload, bucket, ta
     reply = copied(upload, 3, f"{bucket}/source")
     upload.etags[3] = reply.text("ETag")
     assert upload.complete().status == 200
-    assert s3("GET", target).body == data[:5 * MIB] + data[3:5 * MIB + 3] + data
+    whole = data[:5 * MIB] + data[3:5 * MIB + 3] + data
+    assert s3("GET", target).body == whole
+    onto_itself = Upload(s3, target)
+    reply = copied(onto_itself, 1, target, ("x-amz-copy-source-range", "bytes=1-9"))
+    onto_itself.etags[1] = reply.text("ETag")
+    assert onto_itself.complete().status == 200 and s3("GET", target).body == whole[1:10]
 
 
 @pytest.mark.parametrize("source, headers, wanted", [
@@ -386,8 +391,8 @@ def test_a_checksum_of_the_whole_given_at_complete_is_checked(s3, target):
 def test_the_pattern_of_a_mounted_bucket(s3, bucket, target):
     upload = Upload(s3, target, [("x-amz-checksum-algorithm", "CRC32C")])
     pieces = [FIVE[:], b""]
-    for number, piece in enumerate(pieces, 1):
-        value = checksum("crc32c", piece)
+    sums = [checksum("crc32c", piece) for piece in pieces]
+    for number, (piece, value) in enumerate(zip(pieces, sums), 1):
         assert s3.stream(f"{target}?partNumber={number}&uploadId={upload.id}", [piece] if piece else [],
                          "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
                          [("x-amz-checksum-crc32c", value)]).status == 200
@@ -398,3 +403,36 @@ def test_the_pattern_of_a_mounted_bucket(s3, bucket, target):
     done = upload.complete(xml=xml)
     assert done.status == 200 and done.text("ChecksumCRC32C").endswith("-2"), done
     assert s3("GET", target).body == FIVE
+    known = attributes(s3, target, "ETag,Checksum,ObjectParts,ObjectSize")
+    assert known.text("ChecksumCRC32C") == done.text("ChecksumCRC32C"), known
+    assert known.text("ETag") == done.text("ETag").strip('"') and known.text("PartsCount") == "2"
+    assert known.text("ObjectSize") == str(len(FIVE)) and known.text("ChecksumType") == "COMPOSITE"
+    got = [[p.findtext(n) for n in ("PartNumber", "Size", "ChecksumCRC32C")]
+           for p in known.xml.iter("Part")]
+    assert got == [["1", str(len(FIVE)), sums[0]], ["2", "0", sums[1]]]
+    page = attributes(s3, target, "ObjectParts", ("x-amz-max-parts", "1"))
+    assert page.texts("PartNumber") == ["1"] and page.text("IsTruncated") == "true"
+    page = attributes(s3, target, "ObjectParts", ("x-amz-part-number-marker",
+                                                  page.text("NextPartNumberMarker")))
+    assert page.texts("PartNumber") == ["2"] and page.text("IsTruncated") == "false"
+
+
+def attributes(s3, target, names, *headers):
+    return s3("GET", f"{target}?attributes", headers=[("x-amz-object-attributes", names), *headers])
+
+
+def test_attributes_of_an_object_are_those_that_are_named(s3, bucket, target):
+    s3("PUT", target, b"123456789")
+    known = attributes(s3, target, "ETag, ObjectSize", ("x-amz-object-attributes", "StorageClass"))
+    assert known["last-modified"] == s3("HEAD", target)["last-modified"]
+    assert [(e.tag, e.text) for e in known.xml] == [
+        ("ETag", md5(b"123456789")), ("StorageClass", "STANDARD"), ("ObjectSize", "9")]
+    known = attributes(s3, target, "Checksum,ObjectParts")
+    assert known.text("ChecksumCRC64NVME") == "rosUhgp5mIg=" and known.xml.find("ObjectParts") is None
+    for names, *headers in ([""], ["Etag"], ["ETag,x"], ["ETag", ("x-amz-max-parts", "-1")],
+                            ["ETag", ("x-amz-part-number-marker", "x")]):
+        reply = attributes(s3, target, names, *headers)
+        assert answer(reply) == (400, "InvalidArgument"), (names, headers, reply)
+    assert answer(s3("GET", f"{target}?attributes")) == (400, "InvalidArgument")
+    assert answer(attributes(s3, f"/{bucket}/none", "ETag")) == (404, "NoSuchKey")
+    assert answer(attributes(s3, "/no-such-bucket-e2e/k", "ETag")) == (404, "NoSuchBucket")
