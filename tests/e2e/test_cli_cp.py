@@ -253,6 +253,37 @@ def test_exit_codes_are_those_of_the_other_commands(cli, s3, bucket, tmp_path, a
     assert os.listdir(tmp_path) == ["f"]
 
 
+LATE = b"<Error><Code>InternalError</Code><Message>too late</Message></Error>"
+MORE = b"<ListBucketResult><IsTruncated>true</IsTruncated>%s</ListBucketResult>"
+AGAIN = b"<NextContinuationToken>61</NextContinuationToken>"
+FALSE_SUCCESSES = [
+    (["cp", "{tmp}/large", "s3://{b}/k", "--part-size", "5MiB"], "CompleteMultipartUploadResult", LATE,
+     "InternalError"),
+    (["cp", "s3://{b}/large", "s3://{b}/k"], "CopyObjectResult", LATE, "InternalError"),
+    (["cp", "s3://{b}/large", "s3://{b}/k", "--part-size", "5MiB"], "CopyPartResult", LATE,
+     "InternalError"),
+    (["ls", "s3://{b}"], "ListBucketResult", MORE % b"", "listing"),
+    (["ls", "s3://{b}"], "ListBucketResult", MORE % AGAIN, "listing"),
+    (["cp", "-r", "s3://{b}/", "{tmp}/out"], "ListBucketResult", MORE % AGAIN, "listing")]
+
+
+@pytest.mark.parametrize("args, root, document, text", FALSE_SUCCESSES,
+                         ids=range(len(FALSE_SUCCESSES)))
+def test_a_200_whose_document_says_otherwise_is_a_failure(cli, s3, bucket, tmp_path, rdma_server,
+                                                          args, root, document, text):
+    """A server that answers before it is done has no other way; one that promises a next page has
+    to say which."""
+    (tmp_path / "large").write_bytes(bytes(6 * MIB))
+    put(s3, bucket, "large", bytes(6 * MIB))
+    with Relay(rdma_server.address) as relay:
+        cli.url = relay.url
+        relay.strip = b"(?s)<%s.*</%s>" % (root.encode(), root.encode())
+        relay.put = lambda found: document.ljust(len(found[0]))
+        done = cli.run(*[a.format(tmp=tmp_path, b=bucket) for a in args])
+    assert done.returncode == 1 and text in done.stderr.decode(), (done.stdout, done.stderr)
+    assert open_uploads(s3, bucket) == []
+
+
 def test_a_server_that_is_not_there_ends_it_soon(cli, tmp_path):
     make_tree(tmp_path, {str(n): b"x" for n in range(300)})
     done = cli.run("cp", "-r", tmp_path, "s3://bucket", "--parallel", "1",

@@ -17,7 +17,8 @@ class Relay:
     def __init__(self, address):
         self.address = address
         self.pattern, self.left = None, 0
-        self.strip, self.put = None, b""  # a pattern in what the server says, and what replaces it
+        # a pattern in what the server says, and what replaces it: bytes or a function of the match
+        self.strip, self.put = None, b""
         self.held = threading.Event()
         self._open = threading.Event()
         self._lock = threading.Lock()
