@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 
+import boto3
 import pytest
+from botocore.config import Config
 
 from conftest import bucket_name
-from daemon import TOP, eventually
+from daemon import SECRET, TOP, USER, eventually
 from s3raw import STREAM_SIGNED, UNSIGNED, amz_date, b64, checksum, crc64nvme, md5
 
 MIB = 1 << 20
@@ -228,6 +230,31 @@ def test_the_payload_hash_of_a_put_may_be_of_nothing_or_unsigned(s3, target, reg
     for sha256 in (UNSIGNED, None):
         with region.window(3) as w:
             moved(ask(s3, "PUT", target, w.token, sha256=sha256), 3)
+
+
+def test_an_sdk_that_knows_no_token_moves_by_rdma_when_its_own_checksums_are_off(server, s3, target,
+                                                                                 region):
+    """It compares a checksum with the HTTP body, which is empty: so it must neither ask for one nor
+    send the empty body's."""
+    client = boto3.client("s3", endpoint_url=server.url, aws_access_key_id=USER,
+                          aws_secret_access_key=SECRET, region_name="us-east-1", config=Config(
+                              request_checksum_calculation="when_required",
+                              response_checksum_validation="when_required"))
+    _, bucket, key = target.split("/")
+    s3("PUT", target, b"hello", [("x-amz-checksum-crc32", checksum("crc32", b"hello"))])
+    tokens = {}
+    client.meta.events.register("before-sign.s3", lambda request, **_: request.headers.add_header(
+        "x-amz-rdma-token", tokens["now"]))
+    with region.window() as w:
+        tokens["now"] = w.token
+        got = client.get_object(Bucket=bucket, Key=key)
+        assert got["Body"].read() == b"" and region[:5] == b"hello" and region.is_untouched(5)
+        assert got["ResponseMetadata"]["HTTPHeaders"][BYTES] == "5"
+    region[:5] = b"howdy"
+    with region.window(5) as w:
+        tokens["now"] = w.token
+        client.put_object(Bucket=bucket, Key=key)
+    assert s3("GET", target).body == b"howdy"
 
 
 # ---- sizes that do not fit ----
