@@ -246,6 +246,16 @@ def test_a_path_is_split_before_it_is_decoded_and_never_walked(s3, bucket, targe
         assert s3("GET", f"/{bucket}/k").body == b"secret", (method, target)
 
 
+def test_a_slash_behind_a_bucket_is_no_key(s3):
+    with_slash = "/bucket-and-slash/"
+    assert s3("PUT", with_slash).status == 200 and s3("HEAD", with_slash).status == 200
+    assert s3("PUT", with_slash + "/", b"x").status == 200  # one more is a key of one slash
+    assert s3("GET", f"{with_slash}?list-type=2").texts("Key") == ["/"]
+    assert s3("POST", f"{with_slash}?delete",
+              b"<Delete><Object><Key>/</Key></Object></Delete>").texts("Key") == ["/"]
+    assert s3("DELETE", with_slash).status == 204
+
+
 @pytest.mark.parametrize("target", ["/{b}/%", "/{b}/%zz", "/{b}/%0", "/{b}/a%00b", "/{b}?prefix=%",
                                     "/{b}?prefix=%zz", "/{b}?list-type=2&prefix=%00"])
 def test_broken_escapes_are_refused(s3, bucket, target):

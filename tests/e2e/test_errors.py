@@ -5,7 +5,7 @@ import json
 import pytest
 
 from daemon import eventually
-from s3raw import path
+from s3raw import path, quote
 
 
 def answer(reply):
@@ -21,6 +21,34 @@ def test_an_error_is_a_document_with_the_request_id_of_its_header_and_log(server
         assert reply.text("RequestId") == reply["x-amz-request-id"]
         assert key in reply.text("Resource") or path(bucket, key) == reply.text("Resource")
         assert eventually(lambda: reply["x-amz-request-id"] in server.log())
+
+
+@pytest.mark.parametrize("key", ["\x01", "a\x1fb", "\ufffe", "a\rb", "a\nb", "]]>", "&<>\"'", "\x7f",
+                                 "\U0001f600"])
+def test_no_name_breaks_a_document_that_repeats_it(s3, bucket, key):
+    target, text, base = path(bucket, key), quote(key), f"/{bucket}"
+    assert s3("PUT", target, b"x").status == 200
+    upload = s3("POST", f"{target}?uploads").text("UploadId")
+    part = s3("PUT", f"{target}?partNumber=1&uploadId={upload}", b"x").etag
+    ours = [("GET", f"{target}?{q}", b"") for q in (
+        "acl", "tagging", "torrent", f"versionId={text}", f"partNumber={text}", f"uploadId={text}",
+        f"uploadId={upload}", f"uploadId={upload}&encoding-type=url")]
+    ours += [("GET", f"{base}?{q}", b"") for q in (
+        f"list-type=2&prefix={text}&start-after={text}&delimiter={text}", f"marker={text}",
+        f"prefix={text}&delimiter={text}&encoding-type=url", f"max-keys={text}",
+        f"list-type=2&continuation-token={text}", f"encoding-type={text}", "uploads",
+        f"uploads&key-marker={text}&prefix={text}&delimiter={text}",
+        f"uploads&key-marker=a&upload-id-marker={text}")]
+    ours += [("GET", path(bucket, key + "none"), b""), ("GET", f"/{text}", b""),
+             ("GET", f"/?prefix={text}&continuation-token={text}", b""),
+             ("POST", f"{target}?uploadId={upload}",
+              b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>%s</ETag></Part>"
+              b"</CompleteMultipartUpload>" % part.encode())]
+    for method, where, body in ours:
+        reply = s3(method, where, body)
+        assert reply.status < 500 or reply.code == "NotImplemented", (where, reply)
+        assert reply.xml is not None, where
+    assert s3("PUT", base + "/copy", headers=[("x-amz-copy-source", target)]).xml is not None
 
 
 def test_request_ids_differ(s3, bucket):

@@ -247,17 +247,18 @@ def test_a_body_cut_short_stores_nothing(impatient):
     assert s3("GET", key).body == b"old"
 
 
-def test_chunked_bodies_are_stored_or_refused_with_a_length_error(s3, bucket):
-    head = s3.head("PUT", f"/{bucket}/k", [("Transfer-Encoding", "chunked")], length=None,
-                   sha256=UNSIGNED)
+@pytest.mark.parametrize("decoded,status,code", [(None, 411, "MissingContentLength"), (7, 200, None),
+                                                 (6, 400, "IncompleteBody"), (8, 400, "IncompleteBody")])
+def test_chunked_bodies_need_their_length_said(s3, bucket, decoded, status, code):
+    headers = [("Transfer-Encoding", "chunked")]
+    headers += [("x-amz-decoded-content-length", str(decoded))] if decoded else []
+    head = s3.head("PUT", f"/{bucket}/k", headers, length=None, sha256=UNSIGNED)
     with s3.connect() as conn:
         conn.send(head + b"3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\n\r\n")
         reply = conn.read_reply()
-    if reply.status == 200:
-        assert s3("GET", f"/{bucket}/k").body == b"abcdefg"
-    else:
-        assert (reply.status, reply.code) == (411, "MissingContentLength"), reply
-        assert s3("GET", f"/{bucket}/k").status == 404
+    assert (reply.status, reply.code) == (status, code), reply
+    got = s3("GET", f"/{bucket}/k")
+    assert got.body == b"abcdefg" if status == 200 else got.status == 404
 
 
 def test_a_put_without_any_length_stores_no_more_than_nothing(s3, bucket):
