@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a GPU in the client, by a C program and a stand-in for the driver: memory that faults
+"""Memory of a GPU in the client, by programs and a stand-in for the driver: memory that faults
 when the program's processor touches it. No rail here reaches a GPU, so all of it is staged."""
 import ctypes
 import json
 import os
 import subprocess
+import sys
+import textwrap
 
 import pytest
 
+import daemon
 import scripted
-from conftest import client_build, compile_c, program_environment, run
+from conftest import client_build, compile_c, moved, program_environment, run
 
 MIB = 1 << 20
 ONE = 4 * MIB
@@ -86,6 +89,46 @@ def test_all_calls_where_the_server_declines(servers, program, environment_of):
     server = start(servers, "off")
     said = everything(program, environment_of(server, S3RDMA_DEVICE="cma"))
     assert (said["rdma"], said["reason"]) == (0, "declined"), said
+
+
+# ---- other languages ----
+
+PYTHON = """
+    import ctypes, os, s3rdma
+    cuda, size = ctypes.CDLL("libcuda.so.1"), (1 << 20) + 5
+    cuda.stand_in_shadow.restype, cuda.stand_in_shadow.argtypes = ctypes.c_void_p, (ctypes.c_uint64,)
+    def device():
+        pointer = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+        return pointer.value
+    source, target, data = device(), device(), os.urandom(size)
+    ctypes.memmove(cuda.stand_in_shadow(source), data, size)
+    client = s3rdma.Minio(os.environ["S3RDMA_TEST_ENDPOINT"], os.environ["AWS_ACCESS_KEY_ID"],
+                          os.environ["AWS_SECRET_ACCESS_KEY"], secure=False, require_rdma=True)
+    client.put_object("gpu", "python", source, length=size)
+    assert client.get_object("gpu", "python", into=target, length=size) == size
+    assert ctypes.string_at(cuda.stand_in_shadow(target), size) == data
+    """
+
+
+def test_addresses_in_python(servers, environment_of):
+    minio = pytest.importorskip("minio")
+    server = start(servers, "cma")
+    packages = os.path.dirname(os.path.dirname(minio.__file__))
+    path = os.pathsep.join([os.path.join(daemon.TOP, "bindings", "python"), packages])
+    env = environment_of(server, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1")
+    with moved(server, puts=1, put_bytes=MIB + 5, gets=1, get_bytes=MIB + 5):
+        run([sys.executable, "-c", textwrap.dedent(PYTHON)], env)
+
+
+def test_buffers_in_cpp(servers, environment_of, tmp_path):
+    server = start(servers, "cma")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cpp", "gpu.cc")
+    run(["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
+         f"-I{daemon.TOP}/include", source, "-o", str(tmp_path / "gpu"), f"-L{client_build()}",
+         "-lminiocpp", "-pthread"], daemon.plain_environment())
+    with moved(server, puts=1, put_bytes=MIB + 5, gets=1, get_bytes=MIB + 5):
+        run([str(tmp_path / "gpu"), "gpu"], environment_of(server))
 
 
 # ---- in the middle ----
