@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asynchronous transfers (s3r_queue_..., s3r_submit_...) against a server that declines every
  * token. */
-#include "cm.h"
+#include "unit/gpu_side.h"
 
 #include "../helpers/tiny_server.h"
+#include "rdma/loop/loop.h"
 #include "s3r/client.h"
 
 #include <poll.h>
@@ -23,18 +24,33 @@
 static struct s3r_client *client;
 static char *memory;
 
-static int start(void **state)
+static int start_with(const char *devices)
 {
     if (tiny_server_start() != 0)
         return -1;
     struct s3r_config *config = s3r_config_new();
     s3r_config_set_endpoint(config, tiny_server_authority());
     s3r_config_set_keys(config, "a", "s", NULL);
-    s3r_config_set_devices(config, "cma");
+    s3r_config_set_devices(config, devices);
     int e = s3r_client_new(config, NULL, &client);
     s3r_config_free(config);
     memory = e == 0 ? s3r_alloc(client, MEMORY_LEN) : NULL;
     return memory == NULL;
+}
+
+static int start(void **state)
+{
+    return start_with("cma");
+}
+
+/* A rail that reaches a GPU. */
+static int start_with_gpu(void **state)
+{
+    static bool is_reached = true;
+    *state = &is_reached;
+    loop_reset();
+    loop_script("", &(struct loop_script){.takes_dmabufs = true});
+    return start_with("loop");
 }
 
 static int stop(void **state)
@@ -177,6 +193,41 @@ static void an_object_that_comes_along_with_a_decline_is_taken(void **state)
         s3r_result_free(result);
     }
     s3r_queue_free(queue);
+}
+
+/* With a copy from the start, or (where a rail has the memory) from the body on. */
+static void what_comes_along_for_a_gpu_is_delivered(void **state)
+{
+    static const char *const keys[] = {"along", "key"};
+    struct s3r_queue *queue = queue_of(0, 0);
+    unsigned char *device = device_alloc(64 * 20);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(s3r_submit_get(queue, "bucket", keys[i % 2], device + 64 * i, 64, NULL, i),
+                         S3R_OK);
+    for (unsigned i = 0; i < 20; i++) {
+        struct s3r_result *result = next(queue);
+        assert_int_equal(s3r_result_error(result), S3R_OK);
+        assert_int_equal(s3r_result_is_staged(result), 1);
+        assert_int_equal(s3r_result_is_verified(result), 1);
+        assert_memory_equal(shadow_of(device + 64 * s3r_result_cookie(result)), TINY_OBJECT,
+                            TINY_LEN);
+        s3r_result_free(result);
+    }
+    assert_int_equal(s3r_submit_put(queue, "bucket", "key", device, TINY_LEN, NULL, 0), S3R_OK);
+    struct s3r_result *result = next(queue);
+    assert_int_equal(s3r_result_error(result), S3R_OK);
+    assert_string_equal(s3r_result_crc64_text(result), TINY_CRC);
+    s3r_result_free(result);
+    s3r_queue_free(queue);
+    assert_int_equal(loop_counts("").dmabufs_offered, *state != NULL ? 21 : 0);
+    assert_no_context_is_left();
+    device_free(device);
+}
+
+static int load_stand_in(void **state)
+{
+    gpu_load();
+    return 0;
 }
 
 static void cancelled_ones_end_at_once_running_or_not(void **state)
@@ -410,6 +461,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(puts_and_parts_are_done, start, stop),
         cmocka_unit_test_setup_teardown(an_object_that_comes_along_with_a_decline_is_taken, start,
                                         stop),
+        cmocka_unit_test_setup_teardown(what_comes_along_for_a_gpu_is_delivered, start, stop),
+        cmocka_unit_test_setup_teardown(what_comes_along_for_a_gpu_is_delivered, start_with_gpu,
+                                        stop),
         cmocka_unit_test_setup_teardown(cancelled_ones_end_at_once_running_or_not, start, stop),
         cmocka_unit_test_setup_teardown(a_queue_that_is_freed_leaves_nothing_under_way, start,
                                         stop),
@@ -422,5 +476,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_child_has_queues_of_its_own, start, stop),
         cmocka_unit_test_setup_teardown(one_client_and_one_queue_serve_many_threads, start, stop),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, load_stand_in, NULL);
 }
