@@ -285,8 +285,8 @@ S3R_API uint64_t s3r_registered_bytes(struct s3r_client *client);
  * A GPU's memory (CUDA's) may be given wherever memory is. Where a rail can reach it, it is
  * registered as it is, and no checksum of it is computed here: see s3r_result_is_verified().
  * Otherwise, and for HTTP, the bytes take the way through a copy in host memory, made for the call:
- * s3r_result_is_staged(). Managed memory counts as the host's. Work that the GPU does on the memory
- * has ended before the call. */
+ * s3r_result_is_staged(). Managed memory counts as the host's, but is staged for adapters. Work
+ * that the GPU does on the memory has ended before the call. */
 
 /* Registers [ptr, ptr + len) until s3r_deregister(). Counted: the same memory registered twice is
  * deregistered twice; the same address with another length is S3R_ERROR_INVALID_ARGUMENT. S3R_OK

@@ -71,7 +71,7 @@ static int hold(struct s3r_client *client, struct api_region *row, struct diag *
     row->is_held = owner != NULL && e == 0;
     row->pid = getpid();
     /* A GPU's memory that no rail takes: transfers stage it. */
-    return e == S3R_E_RDMA_REGISTER && gpu_memory_type(row->ptr) == GPU_DEVICE ? 0 : e;
+    return e == S3R_E_RDMA_REGISTER && gpu_can_copy(gpu_memory_type(row->ptr)) ? 0 : e;
 }
 
 static int let_go(struct s3r_client *client, struct api_region *row)

@@ -55,6 +55,7 @@ struct carry_run {
     struct client_memory memory;    /* the job's, or its copy */
     struct reply_question question; /* with the checksum, once there is one */
     bool is_device;                 /* nothing here may touch the memory */
+    bool can_copy;                  /* a GPU's, or managed */
     struct stage stage;
     struct owner *owner;
     struct owner_window *window; /* of the attempt that runs */

@@ -14,18 +14,21 @@ void carry_say_why(const struct carry_run *r, enum client_reason reason, const c
     snprintf(r->job->result->why, sizeof(r->job->result->why), "%s", why);
 }
 
-int carry_memory_copy(struct carry_run *r)
+static int copy(struct carry_run *r)
 {
-    if (!r->is_device)
-        return 0;
     int e = stage_open(r->memory.ptr, r->memory.len, r->question.is_put, r->job->diag, &r->stage);
     if (e != 0)
         return e;
-    r->is_device = false;
+    r->is_device = r->can_copy = false;
     r->rails_left = 0; /* a window would be of the region there was */
     r->memory = (struct client_memory){.ptr = r->stage.host, .len = r->stage.len};
     r->job->result->is_staged = true;
     return 0;
+}
+
+int carry_memory_copy(struct carry_run *r)
+{
+    return r->is_device ? copy(r) : 0;
 }
 
 /* Of a PUT, as soon as its bytes can be read. */
@@ -77,15 +80,15 @@ static int find_base(struct carry_run *r, struct diag *diag)
     return e;
 }
 
-/* As it is or, where no rail takes a GPU's memory, its copy. */
+/* As it is or, where no rail takes memory of a GPU's driver, its copy. */
 static int find_memory(struct carry_run *r, bool *ret_is_open)
 {
     struct diag diag = {0};
     int e = find_base(r, &diag);
-    if (e != 0 && r->is_device) {
+    if (e != 0 && r->can_copy) {
         log_debug("a GPU's memory is staged: %s", diag_text(&diag, e));
         diag_clear(&diag);
-        e = carry_memory_copy(r);
+        e = copy(r);
         if (e != 0)
             return e;
         e = find_base(r, &diag);
@@ -100,6 +103,7 @@ static int look_at_memory(struct carry_run *r)
 {
     enum gpu_memory type = r->memory.len > 0 ? gpu_memory_type(r->memory.ptr) : GPU_HOST;
     r->is_device = type == GPU_DEVICE;
+    r->can_copy = gpu_can_copy(type);
     return type != GPU_UNKNOWN ? 0
                                : diag_fail(r->job->diag, S3R_E_INVALID_ARGUMENT,
                                            "the GPU's driver cannot say what memory that is");

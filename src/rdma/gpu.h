@@ -22,12 +22,17 @@
 /* The numbers are those of s3rdma_client_memory_type(). */
 enum gpu_memory {
     GPU_HOST = 0,
-    GPU_MANAGED = 1, /* the processor can use it as any other */
+    GPU_MANAGED = 1, /* the processor can use it as any other; its pages move when a GPU does */
     GPU_DEVICE = 2,  /* no processor may touch it */
     GPU_UNKNOWN = 3, /* NULL, or the driver cannot tell */
 };
 
 enum gpu_memory gpu_memory_type(const void *ptr);
+/* Memory that the driver hands out, and can copy. */
+static inline bool gpu_can_copy(enum gpu_memory type)
+{
+    return type == GPU_MANAGED || type == GPU_DEVICE;
+}
 /* Is there a driver at all? */
 bool gpu_has_driver(void);
 /* The number of the GPU that has the memory; 0 where the driver does not say. */

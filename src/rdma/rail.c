@@ -30,7 +30,7 @@ void rail_blame(struct rail *rail, int64_t now_ns)
 struct memory {
     void *ptr;
     size_t len;
-    bool is_device;
+    enum gpu_memory type;
     struct gpu_export export; /* fd -1: there is none */
 };
 
@@ -52,10 +52,10 @@ static int add_device(const struct rail *rail, const struct memory *m, struct di
 
 static int add(const struct rail *rail, const struct memory *m, struct diag *diag, void **ret_on)
 {
-    if (m->is_device)
+    if (m->type == GPU_DEVICE)
         return add_device(rail, m, diag, ret_on);
     int rc = rail->ops->region_add(rail->handle, m->ptr, m->len, diag, ret_on);
-    if (rc)
+    if (rc && m->type != GPU_MANAGED)
         log_warn("rdma %s: %zu bytes are not registered: %s", rail->ops->name, m->len,
                  diag_text(diag, rc));
     return rc;
@@ -83,10 +83,9 @@ int rails_add_memory(const struct rail *rails, int count, void *ptr, size_t len,
                      void **ret_on, bool *ret_is_on)
 {
     struct diag why = {""};
-    struct memory m = {.ptr = ptr, .len = len, .export.fd = -1};
+    struct memory m = {.ptr = ptr, .len = len, .type = gpu_memory_type(ptr), .export.fd = -1};
     int rc = S3R_E_RDMA_REGISTER, registered = 0;
-    m.is_device = gpu_memory_type(ptr) == GPU_DEVICE;
-    bool is_ready = !m.is_device || prepare_device(rails, count, &m, &why) == 0;
+    bool is_ready = m.type != GPU_DEVICE || prepare_device(rails, count, &m, &why) == 0;
     for (int i = 0; is_ready && i < count; i++) {
         diag_clear(&why);
         int failed = add(&rails[i], &m, &why, &ret_on[i]);
@@ -97,6 +96,6 @@ int rails_add_memory(const struct rail *rails, int count, void *ptr, size_t len,
     closep(&m.export.fd);
     if (registered > 0)
         return 0;
-    rc = m.is_device ? S3R_E_RDMA_REGISTER : rc;
+    rc = m.type == GPU_DEVICE ? S3R_E_RDMA_REGISTER : rc;
     return diag_fail(diag, rc, "%s", diag_text(&why, rc));
 }

@@ -28,7 +28,7 @@ struct owner_window {
 static struct {
     int rails, opened, closed, registered, blamed, settled, withdrawn;
     int withdraw_error, withdraw_errors_left; /* 0: always */
-    bool takes_no_device;                     /* a GPU's memory */
+    bool takes_no_device;                     /* a GPU's memory, or managed */
     unsigned char *base;                      /* what was registered last */
     bool touches_base;                        /* while its window is open */
     bool was_memory_touched;                  /* before the window over it was withdrawn */
@@ -72,7 +72,7 @@ void owner_describe(struct owner *o, int rail, char *out, size_t size)
 
 int owner_register(struct owner *o, void *ptr, size_t len, struct diag *diag)
 {
-    if (fake.takes_no_device && gpu_memory_type(ptr) == GPU_DEVICE)
+    if (fake.takes_no_device && gpu_can_copy(gpu_memory_type(ptr)))
         return S3R_E_RDMA_REGISTER;
     fake.registered++;
     fake.base = ptr;
@@ -513,6 +513,29 @@ static void what_no_rail_takes_goes_through_a_copy(void **state)
     device_free(device);
 }
 
+/* The processor may touch it, and where a rail takes it nothing is copied. */
+static void managed_memory_is_the_hosts_and_staged_only_for_a_rail(void **state)
+{
+    static const char *const moved[] = {MOVED, NULL}, *const http[] = {DECLINED, HTTP_OBJECT, NULL};
+    for (int i = 0; i < 3; i++) {
+        struct client_result result = {0};
+        CUdeviceptr managed;
+        reset(NULL);
+        assert_int_equal(gpu.alloc_managed(&managed, LEN, 1), 0);
+        void *ptr = (void *)(uintptr_t)managed;
+        memset(ptr, CANARY, LEN);
+        fake.takes_no_device = i == 0;
+        server.moves = OBJECT;
+        assert_int_equal(ask_with(ptr, LEN, GET_WHOLE, i < 2 ? moved : http, NULL, &result), 0);
+        assert_int_equal(result.is_staged, i == 0);
+        assert_int_equal(fake.base == ptr, i != 0);
+        assert_object_is_in(ptr);
+        assert_all_ended();
+        client_result_fini(&result);
+        device_free(ptr);
+    }
+}
+
 static void what_a_rail_takes_is_neither_copied_nor_read(void **state)
 {
     static const char *const moved[] = {
@@ -646,6 +669,7 @@ int main(void)
         cmocka_unit_test_setup(a_request_that_timed_out_settles_nothing, reset),
         cmocka_unit_test_setup(a_put_by_http_that_left_an_empty_object_is_an_error, reset),
         cmocka_unit_test_setup(what_no_rail_takes_goes_through_a_copy, reset),
+        cmocka_unit_test_setup(managed_memory_is_the_hosts_and_staged_only_for_a_rail, reset),
         cmocka_unit_test_setup(what_a_rail_takes_is_neither_copied_nor_read, reset),
         cmocka_unit_test_setup(http_takes_a_copy_of_what_a_rail_had, reset),
         cmocka_unit_test_setup(a_body_that_was_cut_leads_to_no_window_in_the_copy, reset),

@@ -270,7 +270,12 @@ static void owner_close_device(void *owner)
 
 static int region_add(void *owner, void *ptr, size_t len, struct diag *diag, void **ret_region)
 {
+    const struct ofi_owner *o = owner;
     bool is_writable;
+    /* Its pages move under an adapter; software looks them up anew each time. */
+    if (!o->device.is_software && gpu_memory_type(ptr) == GPU_MANAGED)
+        return diag_fail(diag, S3R_E_RDMA_REGISTER, "ofi:%s cannot keep managed memory in place",
+                         o->device.named);
     int rc = maps_check(ptr, len, diag, &is_writable);
     if (rc != 0)
         return rc;
