@@ -32,7 +32,8 @@ struct up {
     char *id;                  /* of a multipart upload */
     struct client_part *parts; /* number 0: not there yet */
     struct journal journal;
-    bool is_saved; /* in the journal: the upload can go on in another run */
+    bool is_saved;   /* in the journal: the upload can go on in another run */
+    bool is_unknown; /* the journal names an upload that nobody could be asked about */
 };
 
 static void up_free(struct job *j)
@@ -163,7 +164,9 @@ static bool take_up(struct up *u, const struct cli *cli, const char *stamp)
             diag_clear(&ignored);
         return false;
     }
-    if (client_upload_parts(cli->client, u->bucket, u->key, id, &ignored, &parts, &count) != 0)
+    int e = client_upload_parts(cli->client, u->bucket, u->key, id, &ignored, &parts, &count);
+    u->is_unknown = e != 0 && move_may_go_on(e);
+    if (e != 0)
         return false;
     for (size_t i = 0; i < count; i++)
         if (parts[i].number <= piece_count(u))
@@ -296,8 +299,11 @@ static int up_begin(struct job *j, struct hand *h)
 static int up_end(struct job *j, struct hand *h, int error)
 {
     struct up *u = (struct up *)j;
-    if (u->id == NULL)
+    if (u->id == NULL) {
+        if (!u->is_unknown)
+            journal_drop(&u->journal);
         return error;
+    }
     if (error == 0)
         error = check_source(u);
     if (error == 0)

@@ -321,6 +321,14 @@ def test_an_interrupted_upload_goes_on(cli, s3, bucket, tmp_path, rdma_server, h
     assert read_tree(cli.home) == {}
 
 
+def test_an_upload_that_never_began_leaves_nothing_to_go_on_from(cli, tmp_path):
+    (tmp_path / "in").write_bytes(os.urandom(6 * MIB))
+    for _ in range(2):
+        done = cli.run("cp", tmp_path / "in", "s3://nobucket-here/k", "--part-size", "5MiB")
+        assert done.returncode == 4 and b"NoSuchBucket" in done.stderr, done.stderr
+        assert read_tree(cli.home) == {}
+
+
 def test_parts_of_a_file_that_has_changed_are_not_kept(cli, s3, bucket, tmp_path, rdma_server):
     (tmp_path / "in").write_bytes(os.urandom(16 * MIB))
     args = ["cp", tmp_path / "in", f"s3://{bucket}/k", "--part-size", "5MiB", "--parallel", "1"]
