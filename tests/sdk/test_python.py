@@ -16,6 +16,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 
 import pytest
 import urllib3
@@ -613,6 +614,14 @@ def test_an_object_that_does_not_fit_is_an_error_with_both_sizes(client, bucket,
             get(client, bucket, "k", memory, length=999, **options)
         assert memory[999:] == b"\xaa" * 1001
     assert issubclass(s3rdma.ObjectTooLarge, ValueError)
+
+
+@pytest.mark.parametrize("told", ["12x", "-1", "+5", "1_0", ""])
+def test_a_length_that_is_no_number_is_an_error_of_ours(told):
+    answer = types.SimpleNamespace(headers={"content-length": told}, read=lambda *_, **__: b"")
+    with pytest.raises(s3rdma.RDMAError, match="the reply says") as caught:
+        s3rdma.client._receive(answer, memoryview(bytearray(8)))
+    assert not isinstance(caught.value, ValueError)
 
 
 def test_a_server_that_is_not_there_is_an_error_of_ours(loaded):

@@ -351,8 +351,11 @@ def _header_dict(headers: Dict[str, str]) -> Any:
 
 def _receive(response: Any, view: memoryview) -> int:
     """A body into memory, as it is stored: no decoding of what it may be compressed with."""
-    announced = response.headers.get("content-length")
-    if announced is not None and int(announced) > len(view):
+    told = response.headers.get("content-length")
+    if told is not None and not (told.isascii() and told.isdigit()):
+        raise RDMAError(f"the reply says that it has {told!r} bytes")
+    announced = None if told is None else int(told)
+    if announced is not None and announced > len(view):
         raise ObjectTooLarge(f"the object has {announced} bytes, the memory it was to go into "
                              f"{len(view)}")
     at = 0
@@ -364,6 +367,6 @@ def _receive(response: Any, view: memoryview) -> int:
             raise ObjectTooLarge(f"more than the {len(view)} bytes of the memory arrived")
         view[at:at + len(piece)] = piece
         at += len(piece)
-    if announced is not None and at != int(announced):
+    if announced is not None and at != announced:
         raise RDMAError(f"{at} of {announced} bytes arrived, then the connection ended")
     return at

@@ -24,4 +24,4 @@ class RDMARequired(RDMAError):
 
 
 class ObjectTooLarge(RDMAError, ValueError):
-    """The object does not fit the memory it was to go into. The memory is as it was."""
+    """The object does not fit the memory it was to go into. Nothing was written past its end."""
