@@ -100,30 +100,57 @@ static void a_range_outside_the_window_is_refused_before_anything_moves(void **s
     side_close(&s);
 }
 
-/* What a client can write into a token that it was not given. */
-static void forge(struct token *t, int how)
+/* What a client can write into a token that it was not given, and what the answer to it is. */
+static const struct forgery {
+    const char *what;
+    int key, addr, size; /* added */
+    int code;
+} forgeries[] = {
+    {"another key", 1, 0, 0, S3R_E_RDMA_PEER},
+    {"a byte more", 0, 0, 1, S3R_E_RDMA_PEER},
+    {"a page more", 0, 0, 4096, S3R_E_RDMA_PEER},
+    {"a byte later", 0, 1, 0, S3R_E_RDMA_PEER},
+    {"a page later", 0, 4096, 0, S3R_E_RDMA_PEER},
+    {"beyond the end", 0, 8192 + 4096, 0, S3R_E_RDMA_PEER},
+    /* Its sum of address and size wraps. */
+    {"a page earlier", 0, -4096, 0, S3R_E_RDMA_BOUNDS},
+    {"from a page before to the end", 0, -4096, 4096, S3R_E_RDMA_BOUNDS},
+};
+
+static struct token forge(const struct token *honest, const struct forgery *f)
 {
-    switch (how) {
-    case 0:
-        t->ofi.key ^= 1;
-        break;
-    case 1:
-        t->size += 4096;
-        break;
-    case 2:
-        t->addr += 4096;
-        break;
-    case 3:
-        t->addr -= 4096;
-        t->size += 4096;
-        break;
-    default:
-        t->ofi.key = 0;
-    }
+    struct token t = *honest;
+    t.ofi.key += (uint64_t)f->key;
+    t.addr += (uint64_t)f->addr;
+    t.size += (uint64_t)f->size;
+    return t;
+}
+
+/* Parts of a forged token that lie inside the window are refused as well. */
+static void try_forgery(struct side *s, void *m, const struct forgery *f, size_t off, size_t len,
+                        enum transfer_direction way)
+{
+    unsigned char local[8192];
+    memset(local, 0x99, sizeof(local));
+    struct out o = window_new(s, 16384, 8192);
+    struct token t = forge(&o.token, f);
+    int rc = move(m, way, &t, off, local, len, PATIENT_MS);
+    if (rc != f->code)
+        fail_msg("%s: %s", f->what, error_name(rc));
+    for (size_t i = 0; i < sizeof(local); i++)
+        if (local[i] == 0x22)
+            fail_msg("%s: byte %zu was pulled", f->what, i);
+    /* The window itself is as good as before. */
+    assert_int_equal(move(m, TRANSFER_READ, &o.token, 8192 - 100, local, 100, PATIENT_MS), 0);
+    assert_fill(local, 100, 0x22);
+    window_end(s, &o, true);
 }
 
 static void forged_tokens_touch_nothing_and_cost_nobody_else(void **state)
 {
+    static const struct {
+        size_t off, len;
+    } parts[] = {{0, 8192}, {0, 1}, {0, 100}, {100, 4096}, {8191, 1}};
     struct side s = side_open(DEVICE, 65536, 0x22);
     peer_owner(&peers[0], 65536, 9);
     void *m = mover_new();
@@ -131,28 +158,34 @@ static void forged_tokens_touch_nothing_and_cost_nobody_else(void **state)
     peer_token(&peers[0], 0, 0, 65536, &other);
     struct steady steady;
     pthread_t thread = steady_start(&steady, m, &other, 65536);
-    unsigned char source[16384];
-    memset(source, 0x99, sizeof(source));
-    for (int i = 0; i < 200; i++) {
-        struct out o = window_new(&s, 16384, 8192);
-        struct token t = o.token;
-        forge(&t, i % 5);
-        /* Shifted ones reach past the end or before the start; a part that lies inside is not
-         * asked for. */
-        uint64_t off = i % 5 == 1 || i % 5 == 2 ? 4096 : 0;
-        enum transfer_direction way = i % 2 ? TRANSFER_WRITE : TRANSFER_READ;
-        int rc = move(m, way, &t, off, source, i % 5 == 2 ? 4096 : 8192, PATIENT_MS);
-        /* Before the start, the sum of address and size wraps. */
-        if (rc != (i % 5 == 3 ? S3R_E_RDMA_BOUNDS : S3R_E_RDMA_PEER))
-            fail_msg("forgery %d: %s", i % 5, error_name(rc));
-        /* The window itself is as good as before. */
-        if (i % 10 == 0)
-            assert_int_equal(move(m, TRANSFER_READ, &o.token, 0, source, 100, PATIENT_MS), 0);
-        memset(source, 0x99, sizeof(source));
-        window_end(&s, &o, true);
+    for (size_t i = 0; i < ARRAY_LEN(forgeries) * ARRAY_LEN(parts) * 2; i++) {
+        size_t part = i / 2 % ARRAY_LEN(parts);
+        try_forgery(&s, m, &forgeries[i / 2 / ARRAY_LEN(parts)], parts[part].off, parts[part].len,
+                    i % 2 ? TRANSFER_WRITE : TRANSFER_READ);
     }
     assert_fill(s.memory.bytes, s.memory.len, 0x22);
     steady_end(&steady, thread);
+    ofi_mover_ops.close(m);
+    side_close(&s);
+}
+
+/* The last of several operations would leave the window: the first ones move nothing either. */
+static void a_forged_token_moves_none_of_several_pieces(void **state)
+{
+    const size_t len = LIMIT_WINDOW_PIECE_LEN * 3;
+    struct side s = side_open(DEVICE, len + 4096, 0x22);
+    void *m = mover_new();
+    CLEANUP(freep) unsigned char *local = malloc(len + 1);
+    for (int i = 0; i < 2; i++) {
+        struct out o = window_new(&s, 0, len);
+        o.token.size++;
+        memset(local, 0x99, len + 1);
+        enum transfer_direction way = i ? TRANSFER_READ : TRANSFER_WRITE;
+        assert_int_equal(move(m, way, &o.token, 0, local, len + 1, PATIENT_MS), S3R_E_RDMA_PEER);
+        assert_null(memchr(local, 0x22, len + 1));
+        window_end(&s, &o, true);
+    }
+    assert_fill(s.memory.bytes, s.memory.len, 0x22);
     ofi_mover_ops.close(m);
     side_close(&s);
 }
@@ -695,6 +728,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(parts_of_windows_land_where_they_belong),
         cmocka_unit_test(a_range_outside_the_window_is_refused_before_anything_moves),
         WITH_PEERS(forged_tokens_touch_nothing_and_cost_nobody_else),
+        cmocka_unit_test(a_forged_token_moves_none_of_several_pieces),
         cmocka_unit_test(nothing_lands_in_a_withdrawn_window),
         cmocka_unit_test(cancellation_ends_a_transfer_before_its_next_piece),
         cmocka_unit_test(many_threads_write_to_one_owner_at_once),

@@ -41,6 +41,8 @@ static struct fi_info *make_hints(const struct ofi_lib *lib, const struct ofi_de
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    if (dev->is_software)
+        hints->tx_attr->rma_iov_limit = OFI_RANGES;
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;

@@ -21,6 +21,9 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
 
+/* Ranges of the owner's memory that an operation over a software wire names: see writer.c. */
+#define OFI_RANGES 3
+
 struct ofi_fabric {
     const struct ofi_lib *lib;
     struct fi_info *info;

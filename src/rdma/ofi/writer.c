@@ -150,21 +150,28 @@ static int fail_by(struct run *r, const char *what, long err)
     }
 }
 
-/* Libfabric's own codes: 0, -FI_EAGAIN, or an error. */
+/* Libfabric's own codes: 0, -FI_EAGAIN, or an error. Over a software wire the owner compares every
+ * range of an operation with the region of its key before it takes or gives a byte, empty ranges
+ * too: those at both ends of the token's window have it refuse a token that claims more than the
+ * window, whatever part of it is moved. They come last: a receiver goes on where the first range
+ * was left. An adapter takes one range, and compares none that is empty. */
 static long post_piece(struct run *r, struct ofi_piece *p, size_t len)
 {
     const struct transfer *t = r->t;
     char *local = (char *)t->local + r->posted;
     struct iovec iov = {.iov_base = local, .iov_len = len};
-    struct fi_rma_iov remote = {.addr = t->token->addr + t->window_off + r->posted,
-                                .len = len,
-                                .key = t->token->ofi.key};
+    uint64_t base = t->token->addr, key = t->token->ofi.key;
+    struct fi_rma_iov remote[OFI_RANGES] = {
+        {.addr = base + t->window_off + r->posted, .len = len, .key = key},
+        {.addr = base, .key = key},
+        {.addr = base + t->token->size, .key = key},
+    };
     struct fi_msg_rma msg = {.msg_iov = &iov,
                              .desc = &r->desc,
                              .iov_count = 1,
                              .addr = r->w->peer,
-                             .rma_iov = &remote,
-                             .rma_iov_count = 1,
+                             .rma_iov = remote,
+                             .rma_iov_count = r->w->within->is_software ? OFI_RANGES : 1,
                              .context = &p->context};
     struct fid_ep *ep = r->w->endpoint.ep;
     if (t->direction == TRANSFER_WRITE)
