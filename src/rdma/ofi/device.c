@@ -89,7 +89,7 @@ static void unmap(struct sockaddr_storage *addr)
     memcpy(addr, &v4, sizeof(v4));
 }
 
-bool ofi_address_is_wildcard(const struct sockaddr_storage *addr)
+static bool is_wildcard(const struct sockaddr_storage *addr)
 {
     static const struct in6_addr any;
     if (addr->ss_family == AF_INET)
@@ -166,7 +166,7 @@ static int parse_place(const char *whole, const char *place, struct diag *diag,
     if (host_len == 0 && ports && !has_brackets)
         return 0;
     if (dev->is_ip && parse_literal(host, host_len, &dev->addr)) {
-        dev->has_addr = !ofi_address_is_wildcard(&dev->addr);
+        dev->has_addr = !is_wildcard(&dev->addr);
         return 0;
     }
     if (host_len == 0 || host_len >= sizeof(dev->domain) || has_brackets)
@@ -253,7 +253,7 @@ bool ofi_address_toward(const struct sockaddr *peer, struct sockaddr_storage *re
     CLEANUP(closep) int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     socklen_t from_len = sizeof(from);
     if (fd < 0 || connect(fd, (struct sockaddr *)&to, len) != 0 ||
-        getsockname(fd, (struct sockaddr *)&from, &from_len) != 0 || ofi_address_is_wildcard(&from))
+        getsockname(fd, (struct sockaddr *)&from, &from_len) != 0 || is_wildcard(&from))
         return false;
     ofi_address_set_port(&from, 0);
     *ret_addr = from;
@@ -324,7 +324,7 @@ void ofi_address_pick(const struct sockaddr *local, struct sockaddr_storage *ret
                                            : sizeof(struct sockaddr_in6));
         unmap(&addr);
     }
-    if ((addr.ss_family == 0 || ofi_address_is_wildcard(&addr)) && !default_route_address(&addr) &&
+    if ((addr.ss_family == 0 || is_wildcard(&addr)) && !default_route_address(&addr) &&
         !first_interface_address(AF_INET, &addr) && !first_interface_address(AF_INET6, &addr)) {
         memset(&addr, 0, sizeof(addr));
         addr.ss_family = AF_INET;

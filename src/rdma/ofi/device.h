@@ -58,6 +58,5 @@ void ofi_address_set_port(struct sockaddr_storage *addr, uint16_t port);
 void ofi_address_print(const struct sockaddr_storage *addr, char *out, size_t size);
 /* Same IP? Ports do not count. */
 bool ofi_address_is_same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
-bool ofi_address_is_wildcard(const struct sockaddr_storage *addr);
 
 #endif

@@ -2,6 +2,7 @@
 #include "rdma/ofi/fabric.h"
 
 #include "base/clock.h"
+#include "rdma/ofi/strays.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -321,7 +322,8 @@ long ofi_endpoint_wait(struct ofi_endpoint *e, struct fi_cq_entry *entry, int ti
     }
 }
 
-bool ofi_endpoint_drop(struct ofi_endpoint *e, struct strays *strays)
+/* Has libfabric notice that the sockets were shut down, and close them. Forgets `strays`. */
+static bool drop(struct ofi_endpoint *e, struct strays *strays)
 {
     int64_t until_ns = clock_mono_ns() + DROP_NS;
     bool is_gone;
@@ -338,6 +340,22 @@ bool ofi_endpoint_drop(struct ofi_endpoint *e, struct strays *strays)
     }
     strays_forget(strays);
     return is_gone;
+}
+
+bool ofi_endpoint_disconnect(struct ofi_endpoint *e)
+{
+    int fd = -1;
+    if (!e->fabric->is_one_socket || !e->can_wait || fi_control(&e->cq->fid, FI_GETWAIT, &fd) != 0)
+        return false;
+    struct strays strays;
+    bool is_all = strays_cut_watched(fd, &strays);
+    return drop(e, &strays) && is_all;
+}
+
+void ofi_endpoint_order(struct ofi_endpoint *e)
+{
+    struct fi_cq_err_entry err = {0};
+    (void)fi_cq_readerr(e->cq, &err, 0);
 }
 
 /* What comes after a registration, however it was made. */

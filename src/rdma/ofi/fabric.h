@@ -13,7 +13,6 @@
 
 #include "rdma/ofi/device.h"
 #include "rdma/ofi/lib.h"
-#include "rdma/ofi/strays.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -82,9 +81,14 @@ int ofi_endpoint_name(const struct ofi_endpoint *e, uint8_t out[TOKEN_OFI_NAME_L
  * -FI_EAVAIL: see fi_cq_readerr). */
 long ofi_endpoint_wait(struct ofi_endpoint *e, struct fi_cq_entry *entry, int timeout_ms);
 
-/* Has libfabric notice that the sockets of connections were shut down, and close them: all of them
- * gone within a moment? Nobody else may look into the queue meanwhile. Forgets `strays`. */
-bool ofi_endpoint_drop(struct ofi_endpoint *e, struct strays *strays) MUST_CHECK;
+/* Ends all connections at their sockets, which needs neither peer nor network, has libfabric close
+ * them, and keeps the endpoint: what was being received or sent is then over. Nobody else may look
+ * into the queue meanwhile. Only of `net` (`tcp` from 1.18) is it known that its sockets are the
+ * whole. False: not seen to have worked within a moment. */
+bool ofi_endpoint_disconnect(struct ofi_endpoint *e) MUST_CHECK;
+/* What libfabric did to memory before is done before what the caller does with it next: it does all
+ * under the lock that this takes. */
+void ofi_endpoint_order(struct ofi_endpoint *e);
 
 /* `access` of FI_WRITE, FI_READ, FI_REMOTE_*; `key` counts where the owner chooses. */
 int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t access, uint64_t key,

@@ -7,6 +7,7 @@
 #include "rdma/ofi/fabric.h"
 #include "rdma/ofi/maps.h"
 #include "rdma/ofi/ofi.h"
+#include "rdma/ofi/strays.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,20 +179,14 @@ static int open_endpoint(struct ofi_owner *o, struct diag *diag)
     return 0;
 }
 
-static struct sockaddr_storage listener(const struct ofi_owner *o)
-{
-    struct sockaddr_storage at = {0};
-    memcpy(&at, o->name, min_u64(o->name_len, sizeof(at)));
-    return at;
-}
-
 /* Nobody drives. Windows' regions are closed. */
 static void close_endpoint(struct ofi_owner *o)
 {
     struct strays strays = {0};
     if (o->has_endpoint && o->device.is_ip) {
-        struct sockaddr_storage at = listener(o);
-        (void)strays_cut(&at, STRAYS_ALL, &strays);
+        struct sockaddr_storage at = {0};
+        memcpy(&at, o->name, min_u64(o->name_len, sizeof(at)));
+        strays_cut(&at, &strays);
     }
     o->has_endpoint = false;
     ofi_endpoint_close(&o->endpoint);
@@ -420,20 +415,14 @@ static void window_settle(void *owner, void *window)
     ((struct ofi_window *)window)->is_settled = true;
 }
 
-/* With the lock, nobody drives. Ends all connections at their sockets, which needs neither peer nor
- * network, and has libfabric close them: what it was receiving or sending goes with them. Whoever
- * connects meanwhile finds no region of the window. Only of `net` (`tcp` from 1.18) is it known
- * that its sockets are the whole. False: not seen to have worked. */
+/* With the lock, nobody drives. Whoever connects meanwhile finds no region of the window. False:
+ * not seen to have worked. */
 static bool cut(struct ofi_owner *o)
 {
-    struct sockaddr_storage at = listener(o);
-    if (!o->has_endpoint || !o->fabric->is_one_socket || ofi_address_is_wildcard(&at) ||
-        o->cut_count >= CUTS_MAX)
+    if (!o->has_endpoint || o->cut_count >= CUTS_MAX)
         return false;
-    struct strays strays;
-    bool is_all = strays_cut(&at, STRAYS_CONNECTIONS, &strays);
     o->cut_count++;
-    return ofi_endpoint_drop(&o->endpoint, &strays) && is_all;
+    return ofi_endpoint_disconnect(&o->endpoint);
 }
 
 /* With the lock, nobody drives. Another endpoint in another domain, in which all windows are. */
@@ -486,6 +475,9 @@ static int window_withdraw(void *owner, void *window, struct diag *diag)
     struct ofi_window *w = window;
     pthread_mutex_lock(&o->lock);
     await_fence(o);
+    /* Bytes that the driver moved are told of by the server's reply, not by the driver. */
+    if (w->mr && w->is_settled)
+        ofi_endpoint_order(&o->endpoint);
     int rc = w->mr ? fi_close(&w->mr->fid) : 0;
     bool must_fence = w->is_out && !w->is_settled && w->len > 0 && o->fabric->is_software;
     if (rc == 0) {

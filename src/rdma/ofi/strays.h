@@ -5,7 +5,8 @@
  *           libfabric forgets: `net` of 1.17 leaves open, when it closes an endpoint, whoever has
  *           connected and not yet introduced itself.
  * Not here: anything about a socket that libfabric did close: numbers are taken anew at once, so a
- *           socket is known by its inode.
+ *           socket is known by its inode. No other descriptor of the process is asked anything: it
+ *           may be another thread's, about to be closed and opened as something else.
  * Units:    none.
  * Owns:     struct strays its list, until strays_close().
  * Threads:  any. While the listener is open no other socket of this host gets its port, so what is
@@ -14,6 +15,8 @@
  * Limits:   none. */
 #ifndef S3R_RDMA_OFI_STRAYS_H
 #define S3R_RDMA_OFI_STRAYS_H
+
+#include "base/attr.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,18 +33,13 @@ struct strays {
     size_t count, cap;
 };
 
-enum strays_of {
-    STRAYS_ALL,
-    STRAYS_CONNECTIONS, /* all but the listener */
-};
-
-/* Finds and shuts down. Call it while the listener is open and nobody drives it. False: it could
- * not see all of them (the listener was not among what it saw, or memory was short). */
-bool strays_cut(const struct sockaddr_storage *listener, enum strays_of of,
-                struct strays *ret_strays);
+/* Finds and shuts down what has `listener`'s address. Call it while the listener is open and nobody
+ * drives it. */
+void strays_cut(const struct sockaddr_storage *listener, struct strays *ret_strays);
 /* The same with the connections of an endpoint, but not its listener, that are watched through
- * `epoll_fd` or through an epoll descriptor which that one watches. */
-bool strays_cut_watched(int epoll_fd, struct strays *ret_strays);
+ * `epoll_fd` or through an epoll descriptor which that one watches. False: it could not see all of
+ * them (the listener was not among what it saw, or memory was short). */
+bool strays_cut_watched(int epoll_fd, struct strays *ret_strays) MUST_CHECK;
 /* Whether whoever they belong to has closed all of them. */
 bool strays_are_gone(const struct strays *s);
 /* Leaves the list empty. */

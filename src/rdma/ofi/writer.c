@@ -65,17 +65,10 @@ static int dial(struct ofi_writer *w, struct diag *diag)
     return insert_peer(w, diag);
 }
 
-/* Ends the connection, on which nothing is in flight, and keeps the endpoint. Only of `net` (`tcp`
- * from 1.18) is it known that its sockets are the whole. False: not seen to have worked. */
+/* Ends the connection, on which nothing is in flight. False: the endpoint is of no use any more. */
 static bool disconnect(struct ofi_writer *w)
 {
-    int fd = -1;
-    if (!w->own || !w->endpoint.can_wait || !w->within->is_one_socket ||
-        fi_control(&w->endpoint.cq->fid, FI_GETWAIT, &fd) != 0)
-        return false;
-    struct strays strays;
-    bool is_all = strays_cut_watched(fd, &strays);
-    return ofi_endpoint_drop(&w->endpoint, &strays) && is_all;
+    return w->own && ofi_endpoint_disconnect(&w->endpoint);
 }
 
 bool ofi_writer_turn(struct ofi_writer *w, const struct token_ofi *to)
