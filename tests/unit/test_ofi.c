@@ -218,6 +218,31 @@ static void nothing_lands_in_a_withdrawn_window(void **state)
     }
 }
 
+/* Another thread moved the bytes, and that it is done is known from another process: only a lock of
+ * that thread makes it an order between the two, without which ThreadSanitizer reports this. */
+static void after_a_settled_withdraw_the_memory_is_the_callers(void **state)
+{
+    const size_t len = 65536;
+    char hex[2 * sizeof(struct token) + 1];
+    struct side s = side_open(DEVICE, len, 0);
+    peers[0] = peer_start();
+    expect(peer_ask(&peers[0], "mover tcp"), "ok");
+    for (unsigned i = 0; i < 20; i++) {
+        pattern_fill(s.memory.bytes, len, i);
+        struct out o = window_new(&s, 0, len);
+        token_to_hex(&o.token, hex);
+        expect(peer_ask(&peers[0], "move r 0 %zu %u %d %s", len, i, PATIENT_MS, hex), "ok");
+        window_end(&s, &o, true);
+        memset(s.memory.bytes, 0, len);
+        o = window_new(&s, 0, len);
+        token_to_hex(&o.token, hex);
+        expect(peer_ask(&peers[0], "move w 0 %zu %u %d %s", len, i + 1, PATIENT_MS, hex), "ok");
+        window_end(&s, &o, true);
+        assert_int_equal(pattern_differs(s.memory.bytes, len, i + 1), -1);
+    }
+    side_close(&s);
+}
+
 static bool always(void *arg)
 {
     return true;
@@ -730,6 +755,7 @@ int main(int argc, char **argv)
         WITH_PEERS(forged_tokens_touch_nothing_and_cost_nobody_else),
         cmocka_unit_test(a_forged_token_moves_none_of_several_pieces),
         cmocka_unit_test(nothing_lands_in_a_withdrawn_window),
+        WITH_PEERS(after_a_settled_withdraw_the_memory_is_the_callers),
         cmocka_unit_test(cancellation_ends_a_transfer_before_its_next_piece),
         cmocka_unit_test(many_threads_write_to_one_owner_at_once),
         cmocka_unit_test(memory_that_cannot_be_written_is_opened_for_reading_only),

@@ -369,8 +369,10 @@ static int window_register(struct ofi_owner *o, struct ofi_window *w, struct dia
         rc = register_memory(o, w->region, w->ptr, w->len, w->key, diag, &w->mr);
     if (rc != 0)
         return rc;
-    if (w->mr)
+    if (w->mr) {
         w->key = fi_mr_key(w->mr);
+        ofi_endpoint_order(&o->endpoint);
+    }
     w->is_out = true;
     w->next = o->windows;
     o->windows = w;
@@ -475,7 +477,6 @@ static int window_withdraw(void *owner, void *window, struct diag *diag)
     struct ofi_window *w = window;
     pthread_mutex_lock(&o->lock);
     await_fence(o);
-    /* Bytes that the driver moved are told of by the server's reply, not by the driver. */
     if (w->mr && w->is_settled)
         ofi_endpoint_order(&o->endpoint);
     int rc = w->mr ? fi_close(&w->mr->fid) : 0;
