@@ -37,6 +37,8 @@
 #define LIMIT_XML_LEN_MAX                                                                          \
     (2 * MIB) /* 10,000 parts with checksums fit; so do 1,000 keys of 1 KiB                        \
                */
+/* a page of 1,000 keys of 1 KiB, each byte of them as %XX or &quot;, and what is said of each */
+#define LIMIT_XML_REPLY_LEN_MAX (8 * MIB)
 #define LIMIT_XML_DEPTH_MAX 16
 #define LIMIT_CHUNK_HEADER_LEN_MAX 4096
 #define LIMIT_CHUNK_LEN_MAX (16 * MIB) /* of a signed chunk: its signature covers the whole */

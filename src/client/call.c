@@ -19,7 +19,7 @@ int call_init(struct call *call, const char *method, const char *bucket, const c
               struct diag *diag)
 {
     *call = (struct call){.method = method, .bucket = bucket, .key = key};
-    text_init(&call->document, LIMIT_XML_LEN_MAX);
+    text_init(&call->document, LIMIT_XML_REPLY_LEN_MAX);
     int e = bucket != NULL ? bucket_name_check(bucket, strlen(bucket), diag) : 0;
     if (e == 0 && key != NULL)
         e = key_check(key, strlen(key), diag);

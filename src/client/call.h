@@ -6,7 +6,7 @@
  * Owns:     a call owns what it holds until call_fini(); one can be sent several times.
  * Threads:  owner.
  * Errors:   call_send(): those of http_send(). call_error(): what the server said.
- * Limits:   LIMIT_XML_LEN_MAX of a reply's document. */
+ * Limits:   LIMIT_XML_REPLY_LEN_MAX of a reply's document. */
 #ifndef S3R_CLIENT_CALL_H
 #define S3R_CLIENT_CALL_H
 

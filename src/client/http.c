@@ -430,8 +430,7 @@ int wire_judge(const struct http *h, const struct wire *w, const struct exchange
     if (x->error != 0) {
         r->fault = x->error == S3R_E_BAD_REPLY ? HTTP_GARBLED : HTTP_STOPPED;
         return diag_fail(diag, x->error, "%s",
-                         x->error == S3R_E_BAD_REPLY ? "the reply's headers are over the limits or "
-                                                       "malformed"
+                         x->error == S3R_E_BAD_REPLY ? "the reply is over the limits or malformed"
                                                      : error_text(x->error));
     }
     bool is_sent = was_sent(w->curl);

@@ -172,10 +172,10 @@ static pthread_once_t libxml_once = PTHREAD_ONCE_INIT;
 
 int xml_tree_parse(const void *bytes, size_t len, struct diag *diag, struct xml_tree **ret_tree)
 {
-    if (len == 0 || len > LIMIT_XML_LEN_MAX)
+    if (len == 0 || len > LIMIT_XML_REPLY_LEN_MAX)
         return diag_fail(diag, S3R_E_MALFORMED_XML,
                          "the XML body has %zu bytes; 1 to %llu are taken", len,
-                         (unsigned long long)LIMIT_XML_LEN_MAX);
+                         (unsigned long long)LIMIT_XML_REPLY_LEN_MAX);
     CLEANUP(xml_tree_destroyp) struct xml_tree *tree = calloc(1, sizeof *tree);
     if (!tree)
         return S3R_E_NOMEM;
@@ -192,7 +192,7 @@ int xml_tree_parse(const void *bytes, size_t len, struct diag *diag, struct xml_
         .serror = on_error,
     };
     struct building b = {.tree = tree};
-    text_init(&b.text, LIMIT_XML_LEN_MAX);
+    text_init(&b.text, LIMIT_XML_REPLY_LEN_MAX);
     b.ctxt = xmlCreatePushParserCtxt(&sax, &b, NULL, 0, NULL);
     if (!b.ctxt)
         return S3R_E_NOMEM;

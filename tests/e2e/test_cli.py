@@ -11,6 +11,8 @@ import urllib.request
 
 import pytest
 
+import scripted
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("S3RDMA_BUILD") or os.path.join(TOP, "build")
 PROGRAM = os.path.join(BUILD, "s3rdma")
@@ -183,6 +185,17 @@ def test_listings(cli):
     assert cli.run("rb", "listed").returncode == 1
     cli.ok("rm", *["listed/" + k for k in keys])
     cli.ok("rb", "listed")
+
+
+def test_a_page_of_the_longest_keys_is_listed(cli):
+    rows = "".join(f"<Contents><Key>{i:04}{'%C3%A9' * 510}</Key><Size>0</Size></Contents>"
+                   for i in range(1000))
+    page = ("<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
+            f"{rows}</ListBucketResult>")
+    with scripted.Server() as server:
+        server.is_plain_broken = lambda *_: scripted.reply(200, (), page.encode())
+        listed = cli.json("ls", "bucket", "--recursive", AWS_ENDPOINT_URL=server.url)
+    assert [r["key"] for r in listed] == [f"{i:04}" + "\u00e9" * 510 for i in range(1000)]
 
 
 def test_a_presigned_link_works_without_credentials(cli):

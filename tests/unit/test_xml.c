@@ -124,7 +124,7 @@ static void documents_are_bounded(void **state)
 {
     struct text t;
     struct xml_tree *tree;
-    text_init(&t, LIMIT_XML_LEN_MAX + 100);
+    text_init(&t, LIMIT_XML_REPLY_LEN_MAX + 100);
     text_str(&t, "<a>");
     for (size_t i = 0; i < LIMIT_XML_NODES_MAX; i++)
         text_str(&t, "<b/>");
@@ -132,11 +132,11 @@ static void documents_are_bounded(void **state)
     assert_int_equal(xml_tree_parse(t.data, t.len, NULL, &tree), S3R_E_MALFORMED_XML);
     text_reset(&t);
     text_str(&t, "<a>");
-    while (t.len < LIMIT_XML_LEN_MAX - 4)
+    while (t.len < LIMIT_XML_REPLY_LEN_MAX - 4)
         text_char(&t, 'x');
     text_str(&t, "</a>");
     assert_int_equal(xml_tree_parse(t.data, t.len, NULL, &tree), 0);
-    assert_int_equal(strlen(xml_tree_root(tree)->text), LIMIT_XML_LEN_MAX - 7);
+    assert_int_equal(strlen(xml_tree_root(tree)->text), LIMIT_XML_REPLY_LEN_MAX - 7);
     xml_tree_destroy(tree);
     text_char(&t, '\n');
     assert_int_equal(xml_tree_parse(t.data, t.len, NULL, &tree), S3R_E_MALFORMED_XML);
