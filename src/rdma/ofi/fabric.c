@@ -352,12 +352,6 @@ bool ofi_endpoint_disconnect(struct ofi_endpoint *e)
     return drop(e, &strays) && is_all;
 }
 
-void ofi_endpoint_order(struct ofi_endpoint *e)
-{
-    struct fi_cq_err_entry err = {0};
-    (void)fi_cq_readerr(e->cq, &err, 0);
-}
-
 /* What comes after a registration, however it was made. */
 static int finish_memory(struct ofi_endpoint *e, int rc, size_t len, struct fid_mr *mr,
                          struct diag *diag, struct fid_mr **ret_mr)

@@ -86,10 +86,6 @@ long ofi_endpoint_wait(struct ofi_endpoint *e, struct fi_cq_entry *entry, int ti
  * into the queue meanwhile. Only of `net` (`tcp` from 1.18) is it known that its sockets are the
  * whole. False: not seen to have worked within a moment. */
 bool ofi_endpoint_disconnect(struct ofi_endpoint *e) MUST_CHECK;
-/* What the caller did to memory is done before what libfabric does to it next, and the reverse:
- * whoever drives the endpoint does all under the lock that this takes once. That bytes have moved
- * is told by the server, over another connection, and by no thread of this process. */
-void ofi_endpoint_order(struct ofi_endpoint *e);
 
 /* `access` of FI_WRITE, FI_READ, FI_REMOTE_*; `key` counts where the owner chooses. */
 int ofi_memory_open(struct ofi_endpoint *e, void *ptr, size_t len, uint64_t access, uint64_t key,

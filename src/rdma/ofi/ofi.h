@@ -21,6 +21,8 @@
  *  - All ranges that an operation names are looked at before its first byte, an empty one at the
  *    very end of a region is inside, one beyond is not. So each operation names both ends of its
  *    token's window as well, and a token that claims more than its window moves no part of it.
+ *  - `net` looks for a key in a tree that another thread changes without a lock, which ended in
+ *    crashes and refused keys: regions are opened and closed while the driver is out of it.
  *  - Closing a region does not stop a message that is already being received into it, nor a read
  *    that is being sent out of it. The end of its connection does, or of the endpoint. So a
  *    withdraw closes the region and then shuts down every connection's socket and sees to it that

@@ -48,7 +48,7 @@ struct ofi_owner {
     uint16_t port;
     uint8_t name[TOKEN_OFI_NAME_LEN_MAX];
     size_t name_len;
-    bool is_fencing;
+    bool is_held; /* the driver stays out of the queue: regions change, or there is a fence */
     uint64_t fence_count; /* windows that are withdrawn at the same time share a fence */
     unsigned cut_count;   /* since the domain was opened */
     struct ofi_window *windows;
@@ -80,7 +80,7 @@ struct ofi_window {
 
 static bool may_rest(const struct ofi_owner *o)
 {
-    return o->is_fencing || !o->has_endpoint ||
+    return o->is_held || !o->has_endpoint ||
            (o->windows_out == 0 &&
             (!o->endpoint.can_wait || clock_mono_ns() - o->last_window_ns > DRIVE_ON_NS));
 }
@@ -110,8 +110,7 @@ static void *drive(void *arg)
     return NULL;
 }
 
-/* With the lock, and is_fencing or driver_must_end set: on return the driver is not in the queue.
- */
+/* With the lock, and is_held or driver_must_end set: on return the driver is not in the queue. */
 static void stop_driving(struct ofi_owner *o)
 {
     while (o->is_driving) {
@@ -119,6 +118,29 @@ static void stop_driving(struct ofi_owner *o)
             (void)fi_cq_signal(o->endpoint.cq);
         pthread_cond_wait(&o->changed, &o->lock);
     }
+}
+
+/* With the lock: waits until nobody holds the driver. */
+static void await_turn(struct ofi_owner *o)
+{
+    while (o->is_held)
+        pthread_cond_wait(&o->changed, &o->lock);
+}
+
+/* With the lock, which it may let go meanwhile: until release() the driver is not in the queue.
+ * Regions are opened and closed so, because `net` of 1.17 looks for a key in a tree that others
+ * change without a lock. It is also what orders the driver's use of memory and the callers'. */
+static void hold(struct ofi_owner *o)
+{
+    await_turn(o);
+    o->is_held = true;
+    stop_driving(o);
+}
+
+static void release(struct ofi_owner *o)
+{
+    o->is_held = false;
+    pthread_cond_broadcast(&o->changed);
 }
 
 /* With the lock. */
@@ -294,13 +316,6 @@ static void region_remove(void *owner, void *region)
     free(r);
 }
 
-/* With the lock: waits until no fence is going on. */
-static void await_fence(struct ofi_owner *o)
-{
-    while (o->is_fencing)
-        pthread_cond_wait(&o->changed, &o->lock);
-}
-
 static int register_memory(struct ofi_owner *o, const struct ofi_region *r, void *ptr, size_t len,
                            uint64_t key, struct diag *diag, struct fid_mr **ret_mr)
 {
@@ -314,12 +329,13 @@ static int try_region(struct ofi_owner *o, const struct ofi_region *r, struct di
 {
     struct fid_mr *mr = NULL;
     pthread_mutex_lock(&o->lock);
-    await_fence(o);
+    hold(o);
     int rc = o->has_endpoint ? 0 : open_endpoint(o, diag);
     if (rc == 0)
         rc = register_memory(o, r, r->ptr, r->len, random_u64(), diag, &mr);
     if (rc == 0)
         (void)fi_close(&mr->fid);
+    release(o);
     pthread_mutex_unlock(&o->lock);
     return rc;
 }
@@ -359,7 +375,6 @@ static int device_region_add(void *owner, void *ptr, size_t len, const struct gp
 static int window_register(struct ofi_owner *o, struct ofi_window *w, struct diag *diag,
                            struct token *token)
 {
-    await_fence(o);
     int rc = o->has_endpoint ? 0 : open_endpoint(o, diag);
     if (rc == 0)
         rc = start_driver(o, diag);
@@ -369,15 +384,12 @@ static int window_register(struct ofi_owner *o, struct ofi_window *w, struct dia
         rc = register_memory(o, w->region, w->ptr, w->len, w->key, diag, &w->mr);
     if (rc != 0)
         return rc;
-    if (w->mr) {
+    if (w->mr)
         w->key = fi_mr_key(w->mr);
-        ofi_endpoint_order(&o->endpoint);
-    }
     w->is_out = true;
     w->next = o->windows;
     o->windows = w;
     o->windows_out++;
-    pthread_cond_broadcast(&o->changed);
     token->ofi.key = w->key;
     token->ofi.name_len = o->name_len;
     memcpy(token->ofi.name, o->name, o->name_len);
@@ -403,7 +415,9 @@ static int window_open(void *owner, void *region, uint64_t off, uint64_t len, st
     token.addr = o->fabric->is_virtual_addressed ? (uint64_t)(uintptr_t)w->ptr : 0;
     memcpy(token.ofi.provider, o->device.named, sizeof(token.ofi.provider));
     pthread_mutex_lock(&o->lock);
+    hold(o);
     int rc = window_register(o, w, diag, &token);
+    release(o);
     pthread_mutex_unlock(&o->lock);
     if (rc != 0)
         return rc;
@@ -450,13 +464,11 @@ static void renew(struct ofi_owner *o)
 /* With the lock. When it returns, no byte arrives or leaves that was asked for before. */
 static void fence(struct ofi_owner *o)
 {
-    o->is_fencing = true;
-    stop_driving(o);
+    hold(o);
     if (!cut(o))
         renew(o);
     o->fence_count++;
-    o->is_fencing = false;
-    pthread_cond_broadcast(&o->changed);
+    release(o);
 }
 
 /* With the lock. */
@@ -476,9 +488,7 @@ static int window_withdraw(void *owner, void *window, struct diag *diag)
     struct ofi_owner *o = owner;
     struct ofi_window *w = window;
     pthread_mutex_lock(&o->lock);
-    await_fence(o);
-    if (w->mr && w->is_settled)
-        ofi_endpoint_order(&o->endpoint);
+    hold(o);
     int rc = w->mr ? fi_close(&w->mr->fid) : 0;
     bool must_fence = w->is_out && !w->is_settled && w->len > 0 && o->fabric->is_software;
     if (rc == 0) {
@@ -487,6 +497,7 @@ static int window_withdraw(void *owner, void *window, struct diag *diag)
             window_unlink(o, w);
     }
     uint64_t fences = o->fence_count;
+    release(o);
     pthread_mutex_unlock(&o->lock);
     if (rc != 0)
         return ofi_fail(diag, S3R_E_BUSY, "closing the window's memory region", rc);
@@ -494,7 +505,7 @@ static int window_withdraw(void *owner, void *window, struct diag *diag)
     if (!must_fence)
         return 0;
     pthread_mutex_lock(&o->lock);
-    await_fence(o);
+    await_turn(o);
     if (o->fence_count == fences)
         fence(o);
     pthread_mutex_unlock(&o->lock);
