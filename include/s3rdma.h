@@ -125,7 +125,8 @@ int s3rdma_client_healthy_nic_count(S3RdmaClientHandle client);
  * is left all are tried again. 0, or -1: no such token. */
 int s3rdma_client_report_token_failure(S3RdmaClientHandle client, const char *token);
 
-/* Counted by address: registered twice needs two deregisters. 0 or -1. */
+/* Counted by address: registered twice needs two deregisters. 0 or -1, also of a GPU's memory that
+ * no rail reaches (cma and ofi:tcp reach none). */
 int s3rdma_client_register(S3RdmaClientHandle client, void *ptr, size_t size);
 /* Waits for its windows to be fenced. 0, or -1: not registered. */
 int s3rdma_client_deregister(S3RdmaClientHandle client, void *ptr);

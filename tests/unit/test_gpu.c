@@ -169,7 +169,9 @@ static void move_there_and_back(struct owner *o, unsigned char *device, const ch
     struct token token;
     struct diag diag = {0};
     uint64_t moved;
-    if (mover_open(name, &diag, &m) != 0 || owner_window_open(o, device, 0, LEN, &diag, &w) != 0)
+    if (mover_open(name, &diag, &m) != 0)
+        fail_msg("%s", diag.text);
+    if (owner_window_open(o, device, 0, LEN, &diag, &w) != 0)
         fail_msg("%s", diag.text);
     const char *text = owner_window_token(w);
     assert_int_equal(token_parse(text, strlen(text), NULL, &token), 0);
