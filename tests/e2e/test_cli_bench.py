@@ -9,6 +9,7 @@ import pytest
 import daemon
 from cli import Cli
 from relay import Relay
+from test_cli_cp import wait_held
 
 
 @pytest.fixture
@@ -94,7 +95,8 @@ def test_what_a_killed_process_left_is_removed(cli, s3, bucket, rdma_server):
         program = cli.start("bench", f"s3://{bucket}", "--seconds", "600", "--sizes", "1MiB",
                             "--processes", "1")
         try:
-            assert relay.held.wait(120 * daemon.SLOWER) and len(keys(s3, bucket)) == 1
+            wait_held(relay, program)
+            assert len(keys(s3, bucket)) == 1
             child, = open(f"/proc/{program.pid}/task/{program.pid}/children",
                           encoding="ascii").read().split()
             os.kill(int(child), signal.SIGKILL)
