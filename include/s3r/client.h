@@ -321,9 +321,9 @@ S3R_API int s3r_options_set_rdma(struct s3r_options *options, enum s3r_rdma mode
 /* 0: a GET's bytes are not compared with the object's checksum. 1 is the default: done for whole
  * objects in memory that the CPU can read (there is no checksum of a range). */
 S3R_API int s3r_options_set_verify(struct s3r_options *options, int is_on);
-/* For the whole call, retries and fallback included, or from the submit of a transfer on (one that
- * still waits its turn then ends when that comes); S3R_ERROR_TIMEOUT after it. 0: none (the
- * client's times for each request hold anyway). */
+/* For the whole call, retries and fallback included, or from the submit of a transfer on, whose
+ * turn may not have come then; S3R_ERROR_TIMEOUT after it. 0: none (the client's times for each
+ * request hold anyway). */
 S3R_API int s3r_options_set_deadline_ms(struct s3r_options *options, int64_t deadline_ms);
 /* How often a call that failed with a transient error is done again, with growing pauses; 0 is the
  * default. A PUT with if-match or if-none-match is not: the first may have been done. */

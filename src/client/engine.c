@@ -177,6 +177,14 @@ void engine_look(struct engine *engine)
     http_loop_look(engine->loop);
 }
 
+void engine_call_after(struct engine *engine, int64_t ms, struct http_timer *timer, bool is_set)
+{
+    if (is_set)
+        http_loop_hasten(engine->loop, ms, timer);
+    else
+        http_loop_after(engine->loop, ms, timer);
+}
+
 static void nothing(void *arg)
 {
 }

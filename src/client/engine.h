@@ -52,7 +52,10 @@ int engine_create(struct s3r_client *client, struct engine **ret_engine) MUST_CH
 void engine_destroy(struct engine *engine);
 /* on_end is called exactly once, never from in here. */
 void engine_start(struct engine *engine, struct flight *t);
-/* Transfers whose is_cancelled was set end soon. */
+/* Transfers whose is_cancelled was set end soon, and all timers are called. */
 void engine_look(struct engine *engine);
+/* timer->fn once, on a thread that must not wait, after `ms`; with is_set, of a timer that was
+ * given before: sooner, unless its call is already on its way. */
+void engine_call_after(struct engine *engine, int64_t ms, struct http_timer *timer, bool is_set);
 
 #endif

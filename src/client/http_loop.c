@@ -347,6 +347,17 @@ void http_loop_after(struct http_loop *loop, int64_t ms, struct http_timer *time
     curl_multi_wakeup(loop->multi);
 }
 
+void http_loop_hasten(struct http_loop *loop, int64_t ms, struct http_timer *timer)
+{
+    int64_t due_ns = clock_mono_ns() + ms * NS_PER_MS;
+    pthread_mutex_lock(&loop->lock);
+    for (struct http_timer *t = loop->timers; t != NULL; t = t->next)
+        if (t == timer && due_ns < t->due_ns)
+            t->due_ns = due_ns;
+    pthread_mutex_unlock(&loop->lock);
+    curl_multi_wakeup(loop->multi);
+}
+
 void http_loop_look(struct http_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);

@@ -48,8 +48,10 @@ void http_loop_destroy(struct http_loop *loop);
 /* on_done is called exactly once, on the loop's thread, never from in here. */
 void http_loop_send(struct http_loop *loop, struct http_sending *sending);
 void http_loop_resume(struct http_loop *loop, struct http_sending *sending);
-/* fn(arg) once, on the loop's thread. */
+/* fn(arg) once, on the loop's thread; the timer is the caller's again when that begins. */
 void http_loop_after(struct http_loop *loop, int64_t ms, struct http_timer *timer);
+/* After `ms` rather than later. Nothing where the call of fn is already on its way. */
+void http_loop_hasten(struct http_loop *loop, int64_t ms, struct http_timer *timer);
 /* Asks the requests' is_cancelled now, rather than within a second, and calls all timers. */
 void http_loop_look(struct http_loop *loop);
 

@@ -32,6 +32,8 @@ struct s3r_queue {
     struct line waiting, done;
     struct flight *running;
     unsigned running_count, pending_count;
+    struct http_timer timer; /* for the deadlines of those that wait */
+    int64_t timer_ns;        /* when it is due; 0: on_timer is not to come */
 };
 
 /* ---- transfers ---- */
@@ -126,6 +128,54 @@ static void on_end(struct flight *t, int error)
         engine_start(q->engine, next);
 }
 
+/* ---- deadlines of those that wait; with the lock held ---- */
+
+static void on_timer(void *arg);
+
+static void watch(struct s3r_queue *q, int64_t deadline_ns)
+{
+    bool is_set = q->timer_ns != 0;
+    if (deadline_ns == 0 || (is_set && q->timer_ns <= deadline_ns))
+        return;
+    int64_t left_ns = deadline_ns - clock_mono_ns();
+    int64_t left_ms = left_ns > 0 ? (left_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+    q->timer_ns = deadline_ns;
+    if (!is_set)
+        q->timer = (struct http_timer){.fn = on_timer, .arg = q};
+    engine_call_after(q->engine, left_ms, &q->timer, is_set);
+}
+
+/* The first deadline that is still to come, 0: none. */
+static int64_t end_late_ones(struct s3r_queue *q)
+{
+    int64_t now_ns = clock_mono_ns(), first_ns = 0;
+    for (struct flight **at = &q->waiting.first; *at != NULL;) {
+        struct flight *t = *at;
+        int64_t deadline_ns = t->core_options.deadline_ns;
+        if (deadline_ns != 0 && deadline_ns <= now_ns) {
+            int e = diag_fail(&t->result->diag, S3R_E_TIMEOUT,
+                              "the transfer's deadline came before its turn");
+            set_done(q, line_pull(&q->waiting, at), e);
+            continue;
+        }
+        if (deadline_ns != 0 && (first_ns == 0 || deadline_ns < first_ns))
+            first_ns = deadline_ns;
+        at = &t->next;
+    }
+    return first_ns;
+}
+
+/* From the engine, perhaps too early. */
+static void on_timer(void *arg)
+{
+    struct s3r_queue *q = arg;
+    pthread_mutex_lock(&q->lock);
+    q->timer_ns = 0;
+    watch(q, end_late_ones(q));
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
 /* ---- queues ---- */
 
 static int engine_of(struct s3r_client *client, struct engine **ret_engine)
@@ -203,7 +253,9 @@ void s3r_queue_free(struct s3r_queue *queue)
     }
     s3r_queue_cancel_all(queue);
     pthread_mutex_lock(&queue->lock);
-    while (queue->running_count > 0)
+    if (queue->timer_ns != 0)
+        engine_look(queue->engine); /* calls it now */
+    while (queue->running_count > 0 || queue->timer_ns != 0)
         pthread_cond_wait(&queue->changed, &queue->lock);
     pthread_mutex_unlock(&queue->lock);
     drop_line(&queue->waiting);
@@ -365,6 +417,8 @@ static int submit(struct s3r_queue *q, const struct order *o, const struct s3r_o
     q->pending_count++;
     line_add(&q->waiting, t);
     struct flight *next = next_to_run(q);
+    if (next != t)
+        watch(q, t->core_options.deadline_ns);
     pthread_mutex_unlock(&q->lock);
     if (next != NULL)
         engine_start(q->engine, next);

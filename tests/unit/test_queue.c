@@ -293,6 +293,34 @@ static void a_deadline_counts_from_the_submit(void **state)
     s3r_queue_free(queue);
 }
 
+/* In a queue whose one turn is taken by a transfer without an end. */
+static void a_deadline_does_not_wait_for_the_turn(void **state)
+{
+    static const int64_t deadlines_ms[] = {0, 0, 600000, 200, 100};
+    struct s3r_queue *queue = queue_of(0, 1);
+    struct pollfd fd = {.fd = s3r_queue_fd(queue), .events = POLLIN};
+    struct s3r_options *options = s3r_options_new();
+    for (unsigned i = 0; i < 5; i++) {
+        s3r_options_set_deadline_ms(options, deadlines_ms[i]);
+        assert_int_equal(s3r_submit_get(queue, "bucket", "silent", memory + 64 * i, 64, options, i),
+                         S3R_OK);
+    }
+    s3r_options_free(options);
+    uint64_t ended = 0;
+    assert_int_equal(poll(&fd, 1, -1), 1);
+    for (int i = 0; i < 2; i++) {
+        struct s3r_result *result = next(queue);
+        ended += s3r_result_cookie(result);
+        assert_int_equal(s3r_result_error(result), S3R_ERROR_TIMEOUT);
+        assert_string_not_equal(s3r_result_message(result), "");
+        assert_int_equal(s3r_result_requests(result), 0);
+        s3r_result_free(result);
+    }
+    assert_int_equal(ended, 3 + 4);
+    assert_int_equal(s3r_queue_pending(queue), 3);
+    s3r_queue_free(queue); /* its timer is set for ten minutes */
+}
+
 static void a_transient_error_is_tried_again(void **state)
 {
     struct s3r_queue *queue = queue_of(0, 0);
@@ -468,6 +496,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_queue_that_is_freed_leaves_nothing_under_way, start,
                                         stop),
         cmocka_unit_test_setup_teardown(a_deadline_counts_from_the_submit, start, stop),
+        cmocka_unit_test_setup_teardown(a_deadline_does_not_wait_for_the_turn, start, stop),
         cmocka_unit_test_setup_teardown(a_transient_error_is_tried_again, start, stop),
         cmocka_unit_test_setup_teardown(errors_of_the_server_come_through_together, start, stop),
         cmocka_unit_test_setup_teardown(nobody_there_is_an_error_of_each, start, stop),
