@@ -318,8 +318,9 @@ enum s3r_rdma {
     S3R_RDMA_OFF = 2
 };
 S3R_API int s3r_options_set_rdma(struct s3r_options *options, enum s3r_rdma mode);
-/* 0: a GET's bytes are not compared with the object's checksum. 1 is the default: done for whole
- * objects in memory that the CPU can read (there is no checksum of a range). */
+/* 0: a GET's bytes are not compared with the object's checksum, nor its length with that of memory
+ * which they fill (there are servers that cut). 1 is the default: done for whole objects in memory
+ * that the CPU can read (there is no checksum of a range). */
 S3R_API int s3r_options_set_verify(struct s3r_options *options, int is_on);
 /* For the whole call, retries and fallback included, or from the submit of a transfer on, whose
  * turn may not have come then; S3R_ERROR_TIMEOUT after it. 0: none (the client's times for each

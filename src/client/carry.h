@@ -34,6 +34,7 @@ enum carry_state {
     CARRY_OPENING,      /* a window on the next rail */
     CARRY_TOKEN_SENT,   /* a reply, or why there is none */
     CARRY_JUDGED,       /* moved; stale: once more; another rail; HTTP */
+    CARRY_LENGTH_SENT,  /* of a whole object that fills the memory: is that all of it? */
     CARRY_FALLING_BACK, /* nothing of the memory is open any more */
     CARRY_HTTP_SENT,    /* a reply, or why there is none */
     CARRY_ENDED,

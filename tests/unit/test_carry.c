@@ -439,6 +439,39 @@ static void a_reply_whose_bytes_are_wrong_settles_nothing(void **state)
     client_result_fini(&result);
 }
 
+#define FULL                                                                                       \
+    "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-rdma-reply: 200\r\n"                            \
+    "x-amz-rdma-bytes-transferred: 64\r\n\r\n"
+
+/* It can be all of the object or its beginning: some servers cut. */
+static void a_full_memory_without_a_checksum_is_measured(void **state)
+{
+    static const struct {
+        const char *head;
+        bool is_unverified;
+        int error, requests;
+    } rows[] = {
+        {"HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n", false, 0, 2},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 65\r\n\r\n", false, S3R_E_BUFFER_TOO_SMALL, 2},
+        {"HTTP/1.1 200 OK\r\n\r\n", false, S3R_E_BAD_REPLY, 2},
+        {"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", false, S3R_E_NO_SUCH_KEY, 2},
+        {NULL, true, 0, 1},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        reset(NULL);
+        const char *const replies[] = {FULL, rows[i].head, NULL};
+        const struct client_options options = {.is_unverified = rows[i].is_unverified};
+        struct client_result result = {0};
+        assert_int_equal(get(replies, &options, &result), rows[i].error);
+        assert_int_equal(server.requests, rows[i].requests);
+        assert_int_equal(result.requests, rows[i].requests);
+        if (rows[i].error == S3R_E_BUFFER_TOO_SMALL)
+            assert_int_equal(result.object_len, 65);
+        assert_all_ended();
+        client_result_fini(&result);
+    }
+}
+
 /* A proxy's: the server behind it may be at work. */
 static void a_request_that_timed_out_settles_nothing(void **state)
 {
@@ -666,6 +699,7 @@ int main(void)
         cmocka_unit_test_setup(a_body_along_with_a_decline_that_may_be_cut_is_asked_for_again,
                                reset),
         cmocka_unit_test_setup(a_reply_whose_bytes_are_wrong_settles_nothing, reset),
+        cmocka_unit_test_setup(a_full_memory_without_a_checksum_is_measured, reset),
         cmocka_unit_test_setup(a_request_that_timed_out_settles_nothing, reset),
         cmocka_unit_test_setup(a_put_by_http_that_left_an_empty_object_is_an_error, reset),
         cmocka_unit_test_setup(what_no_rail_takes_goes_through_a_copy, reset),
