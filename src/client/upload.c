@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CREATE_GRACE_NS (5 * NS_PER_S)
+
 static const struct client_options no_options;
 
 static void call_finip(struct call *call)
@@ -29,6 +31,29 @@ static int not_what_was_asked(struct diag *diag)
     return diag_fail(diag, S3R_E_BAD_REPLY, "the reply is not the document that was asked for");
 }
 
+/* An upload whose creation is broken off may be there all the same, and nobody would know its id to
+ * take it back. So a cancellation waits for the reply, but not for ever. */
+struct patient {
+    const struct client_options *options;
+    int64_t since_ns;
+};
+
+static bool is_cancelled(const struct client_options *o)
+{
+    return o->is_cancelled != NULL && o->is_cancelled(o->cancel_arg);
+}
+
+static bool is_cancelled_for_long(void *arg)
+{
+    struct patient *p = arg;
+    if (!is_cancelled(p->options))
+        return false;
+    int64_t now_ns = clock_mono_ns();
+    if (p->since_ns == 0)
+        p->since_ns = now_ns;
+    return now_ns - p->since_ns >= CREATE_GRACE_NS;
+}
+
 int client_upload_create(struct client *c, const char *bucket, const char *key,
                          const struct client_options *options, struct diag *diag,
                          char **ret_upload_id)
@@ -37,7 +62,12 @@ int client_upload_create(struct client *c, const char *bucket, const char *key,
     CLEANUP(http_reply_finip) struct http_reply reply = {0};
     int e = call_init(&call, "POST", bucket, key, diag);
     call.payload_hash = SIG_EMPTY_SHA256;
-    call_limit(&call, options != NULL ? options : &no_options);
+    struct patient patient = {.options = options != NULL ? options : &no_options};
+    call_limit(&call, patient.options);
+    call.is_cancelled = is_cancelled_for_long;
+    call.cancel_arg = &patient;
+    if (e == 0 && is_cancelled(patient.options))
+        e = S3R_E_CANCELLED;
     if (e == 0)
         e = query_add(&call.query, "uploads", NULL);
     if (e == 0)

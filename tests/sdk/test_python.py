@@ -24,6 +24,7 @@ from conftest import bucket_name, client_build, moved, program_environment, run
 
 import daemon
 import scripted
+from relay import Relay
 from scripted import error, reply
 
 minio = pytest.importorskip("minio")
@@ -953,6 +954,47 @@ def test_memory_outlives_an_interruption_of_the_interruption(unanswered, monkeyp
             return False
         return True
     assert daemon.eventually(is_free, 60)
+
+
+# A call, and what of it is held at the server's door when Ctrl-C comes: from which request on.
+INTERRUPTED_CALLS = {
+    "get": ('get_object(bucket_name=bucket, object_name="big", into=memory)', rb"GET /\S+/big ", 0),
+    "put": ('put_object(bucket_name=bucket, object_name="k", data=memory)', rb"PUT /\S+/k ", 0),
+    "parts": ('put_object(bucket_name=bucket, object_name="k", data=memory, part_size=5 << 20, '
+              'num_parallel_uploads=2)', rb"PUT /\S+/k\?partNumber", 3),
+}
+
+
+@pytest.mark.parametrize("call, pattern, after", INTERRUPTED_CALLS.values(), ids=INTERRUPTED_CALLS)
+def test_ctrl_c_leaves_nothing_registered_and_nothing_stored(cma_server, call, pattern, after):
+    s3, bucket = cma_server.s3(), bucket_name()
+    assert s3("PUT", f"/{bucket}").status == 200
+    assert s3("PUT", f"/{bucket}/big", b"big").status == 200
+    text = textwrap.dedent(INTERRUPTED).partition("client =")[0] + textwrap.dedent(f"""
+        bucket, memory = os.environ["BUCKET"], bytearray(64 << 20)
+        client = Minio(os.environ["ENDPOINT"], os.environ["AWS_ACCESS_KEY_ID"],
+                       os.environ["AWS_SECRET_ACCESS_KEY"], region="us-east-1", secure=False,
+                       enable_rdma=True)
+        try:
+            client.{call}
+        except KeyboardInterrupt:
+            memory.extend(b"free again")
+            (used,) = client._s3rdma_clients.values()
+            print("interrupted", used.registered_bytes())
+        """)
+    with Relay(cma_server.address) as relay:
+        relay.hold(pattern, after)
+        env = {**python_environment(cma_server), "BUCKET": bucket,
+               "ENDPOINT": relay.url.partition("://")[2]}
+        with subprocess.Popen([sys.executable, "-c", text], env=env, stdout=subprocess.PIPE,
+                              text=True) as program:
+            assert daemon.eventually(lambda: relay.held.is_set() or program.poll() is not None, 60)
+            program.send_signal(signal.SIGINT)
+            assert program.stdout.read() == "interrupted 0\n"
+        assert program.returncode == 0
+    assert s3("HEAD", f"/{bucket}/k").status == 404
+    assert s3("GET", f"/{bucket}?uploads=").texts("UploadId") == []
+    assert daemon.eventually(lambda: cma_server.metric("s3rdma_staging_used_bytes") == 0)
 
 
 def test_a_long_transfer_says_how_it_went_as_a_short_one_does(client, bucket, rdma_server):
