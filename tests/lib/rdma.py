@@ -8,6 +8,7 @@
     assert region[:5] == b"hello"
 
 Regions are filled with 0xAA when made, and have an unreadable page on each side."""
+import atexit
 import ctypes
 import functools
 import mmap
@@ -25,6 +26,10 @@ def library_path():
     return os.environ.get("S3RDMA_CLIENT_LIBRARY") or os.path.join(build, "libs3rdma.so.0")
 
 
+class _Status(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_ssize_t), ("ibv_status", ctypes.c_int32)]
+
+
 @functools.cache
 def library():
     lib = ctypes.CDLL(library_path())
@@ -38,6 +43,12 @@ def library():
             ("s3rdma_client_get_token", ctypes.c_int, (p, p, n, n, ctypes.POINTER(p))),
             ("s3rdma_client_free_token", None, (p,)),
             ("s3rdma_client_report_token_failure", ctypes.c_int, (p, s)),
+            ("s3rdma_server_init", p, (s, ctypes.c_uint)),
+            ("s3rdma_server_free", None, (p,)),
+            ("s3rdma_register_buffer", p, (p, p, n)),
+            ("s3rdma_deregister_buffer", None, (p, p)),
+            ("s3rdma_get", _Status, (p, p, s, ctypes.c_uint64, n, ctypes.c_uint16)),
+            ("s3rdma_put", _Status, (p, p, s, ctypes.c_uint64, n, ctypes.c_uint16)),
             ("s3rdma_last_error", n, (s, n))):
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
@@ -175,3 +186,40 @@ def fields(token):
 
 def headers(token, *more):
     return [("x-amz-rdma-token", token), *more]
+
+
+class Mover:
+    """A server's half: what a token names, from its start. An Error where it is out of reach."""
+
+    def __init__(self, device):
+        self.handle = library().s3rdma_server_init(device.encode(), 0)
+        if not self.handle:
+            raise Error(f"{device}: {last_error()}")
+        atexit.register(library().s3rdma_server_free, self.handle)
+
+    def _move(self, call, token, memory, size):
+        buffer = library().s3rdma_register_buffer(self.handle, ctypes.addressof(memory), size)
+        if not buffer:
+            raise Error(f"register {size} bytes: {last_error()}")
+        done = call(self.handle, buffer, token.encode(), 0, size, 0)
+        why = last_error()
+        library().s3rdma_deregister_buffer(self.handle, buffer)
+        if done.size != size:
+            raise Error(f"{done.size} of {size} bytes were moved: {why}")
+
+    def write(self, token, data):
+        if data:
+            memory = ctypes.create_string_buffer(data, len(data))
+            self._move(library().s3rdma_get, token, memory, len(data))
+
+    def read(self, token, size):
+        memory = ctypes.create_string_buffer(max(1, size))
+        if size:
+            self._move(library().s3rdma_put, token, memory, size)
+        return memory.raw[:size]
+
+
+@functools.cache
+def mover(device):
+    """The process's own."""
+    return Mover(device)

@@ -2,51 +2,42 @@
 """An S3 server of one object that answers requests with a token as a script says.
 
 Requests without a token get what a plain S3 server would answer. Every request is kept, so a test
-can count what was on the wire. The windows it is given are those of `cma` tokens: reached with
-process_vm_writev and _readv, as any program of the same user could."""
-import ctypes
-import os
+can count what was on the wire. The windows it is given are reached by the server's half of
+libs3rdma, over `cma` and `ofi:tcp`."""
 import re
 import socket
 import threading
 import xml.sax.saxutils
 
+import rdma
 import s3raw
 
 EMPTY_MD5 = "d41d8cd98f00b204e9800998ecf8427e"
 
 
-class _Iovec(ctypes.Structure):
-    _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
 class Window:
-    """What a cma1 token names."""
+    """What a token names, reached as a server's mover does: not any more once it is withdrawn."""
 
     def __init__(self, token):
-        address, size, scheme, pid, *_ = token.split(":")
-        assert scheme == "cma1", token
-        self.address, self.size, self.pid = int(address, 16), int(size, 16), int(pid, 16)
+        fields = token.split(":")
+        self.token, self.size = token, int(fields[1], 16)
+        self.mover = rdma.mover({"cma1": "cma", "ofi1": "ofi:tcp"}[fields[2]])
 
-    def _move(self, call, local, length, offset):
-        mine = _Iovec(ctypes.addressof(local), length)
-        theirs = _Iovec(self.address + offset, length)
-        done = call(self.pid, ctypes.byref(mine), 1, ctypes.byref(theirs), 1, 0)
-        assert done == length, os.strerror(ctypes.get_errno())
-
-    def write(self, data, offset=0):
-        if data:
-            local = ctypes.create_string_buffer(data, len(data))
-            self._move(_libc.process_vm_writev, local, len(data), offset)
+    def write(self, data):
+        self.mover.write(self.token, data)
 
     def read(self):
-        local = ctypes.create_string_buffer(max(1, self.size))
-        if self.size:
-            self._move(_libc.process_vm_readv, local, self.size, 0)
-        return local.raw[:self.size]
+        return self.mover.read(self.token, self.size)
+
+    def is_open(self):
+        """Does what must not work any more, in either direction."""
+        for use in (self.read, lambda: self.write(b"\xee" * self.size)):
+            try:
+                use()
+                return True
+            except rdma.Error:
+                pass
+        return False
 
 
 class Request:
@@ -86,6 +77,8 @@ class Server:
         self.stored, self.script = stored, script
         self.requests, self.failures = [], []
         self.is_plain_broken = None  # a function for requests without a token, as script
+        self.is_prying = False  # tries the windows of a token once the same is asked for without it
+        self.open_windows = []  # those that it found open then
         self.keeps_open = True
         self._lock = threading.Lock()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -136,6 +129,8 @@ class Server:
         request = Request(first[0], first[1], headers, body)
         with self._lock:
             self.requests.append(request)
+        if self.is_prying and not request.token:
+            self._pry(request)
         if request.token and self.script:
             answer = self.script(self, request, conn)
         elif self.is_plain_broken:
@@ -146,6 +141,13 @@ class Server:
             return False
         conn.sendall(answer)
         return self.keeps_open
+
+    def _pry(self, request):
+        asked = (request.method.replace("HEAD", "GET"), request.target)
+        for earlier in list(self.requests):
+            if earlier.token and (earlier.method, earlier.target) == asked and \
+                    earlier.window.is_open():
+                self.open_windows.append(earlier.token)
 
     # what a server without RDMA answers
 
