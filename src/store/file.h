@@ -12,6 +12,7 @@
 #define S3R_STORE_FILE_H
 
 #include "base/text.h"
+#include "store/recent.h"
 #include "store/record.h"
 
 #define STORE_UUID_LEN 16
@@ -74,15 +75,16 @@ struct file_in {
     uint64_t *table; /* the blocks' checksums, verified */
     size_t table_count;
     const char *map; /* the data; NULL: of a small file, or it cannot be mapped */
+    struct recent *recent; /* the store's; with direct_fd */
 };
 
 /* Opens and judges the last bytes of the file: are they an end block of this store and file? */
 int file_in_open(struct file_in *f, const char *store_dir, uint64_t file_id,
                  const uint8_t uuid[STORE_UUID_LEN]) MUST_CHECK;
 void file_in_close(struct file_in *f);
-/* From here on large reads that the page cache does not hold bypass it. *is_direct: in, wanted;
- * false when the file system refuses, and then nothing changes. */
-void file_in_open_direct(struct file_in *f, bool *is_direct);
+/* From here on large reads that the page cache does not hold bypass it, but for those that `recent`
+ * knows. *is_direct: in, wanted; false when the file system refuses, and then nothing changes. */
+void file_in_open_direct(struct file_in *f, struct recent *recent, bool *is_direct);
 /* Before other threads have it: maps what is large enough for views, where it is not yet mapped. */
 void file_in_prepare_view(struct file_in *f);
 /* Exactly [off, off+len), verified. Any thread, several at once. */

@@ -119,7 +119,7 @@ void file_in_prepare_view(struct file_in *f)
 }
 
 /* A second descriptor, of the same file even when its name is gone. */
-void file_in_open_direct(struct file_in *f, bool *is_direct)
+void file_in_open_direct(struct file_in *f, struct recent *recent, bool *is_direct)
 {
     char path[64];
     if (f->size < DIRECT_FILE_LEN_MIN || f->map)
@@ -130,6 +130,7 @@ void file_in_open_direct(struct file_in *f, bool *is_direct)
     snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
     if (io_open(path, O_RDONLY | O_DIRECT, &f->direct_fd))
         *is_direct = false;
+    f->recent = recent;
 }
 
 /* Does the page cache hold all of it? Asking must not start a read, as RWF_NOWAIT does for the page
@@ -147,11 +148,18 @@ static bool is_cached(const struct file_in *f, uint64_t off, size_t len)
     return true;
 }
 
+/* Must it be read from the disk, and is it not worth keeping? */
+static bool goes_past_cache(const struct file_in *f, const char *buf, size_t len, uint64_t off)
+{
+    return f->direct_fd >= 0 && len % LIMIT_BLOCK_LEN == 0 && (uintptr_t)buf % PAGE_LEN == 0 &&
+           !is_cached(f, off, len) &&
+           !recent_again(f->recent, f->file_id, off / LIMIT_BLOCK_LEN, len / LIMIT_BLOCK_LEN);
+}
+
 /* `off` and `len` are whole blocks, but for the end of the data. */
 static int read_raw(const struct file_in *f, char *buf, size_t len, uint64_t off)
 {
-    if (f->direct_fd >= 0 && len % LIMIT_BLOCK_LEN == 0 && (uintptr_t)buf % PAGE_LEN == 0 &&
-        !is_cached(f, off, len)) {
+    if (goes_past_cache(f, buf, len, off)) {
         size_t n = 0;
         int err = io_pread(f->direct_fd, buf, len, off, &n);
         if (!err && n == len)

@@ -16,6 +16,7 @@
 #include "store/header.h"
 #include "store/index.h"
 #include "store/reaper.h"
+#include "store/recent.h"
 #include "store/record.h"
 #include "store/rows.h"
 #include "store/store.h"
@@ -37,6 +38,7 @@ struct store {
     struct files files;
     struct reaper reaper;
     atomic_bool is_direct;
+    struct recent *recent;
     /* sequences: the next one, and how far the disk lets us go (sequence_lock) */
     atomic_uint_fast64_t sequence;
     uint64_t sequence_limit;

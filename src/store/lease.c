@@ -183,7 +183,7 @@ static int open_part(const struct store_lease *l, size_t i, bool is_view, bool *
         part_file_free(f);
         return S3R_E_STORE_CORRUPT;
     }
-    file_in_open_direct(&f->in, is_direct);
+    file_in_open_direct(&f->in, l->s->recent, is_direct);
     if (is_view)
         file_in_prepare_view(&f->in);
     f->part = i;

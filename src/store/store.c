@@ -181,7 +181,9 @@ int store_open(const struct store_config *config, struct diag *diag, struct stor
     s->is_read_only = config->is_read_only;
     atomic_store(&s->is_direct, config->is_direct);
     s->dir = strdup(config->dir);
-    int err = s->dir ? open_folder(s, diag) : S3R_E_NOMEM;
+    int err = s->dir ? recent_create(recent_default_reach(), &s->recent) : S3R_E_NOMEM;
+    if (!err)
+        err = open_folder(s, diag);
     if (!err)
         err = open_index(s, config->cache_bytes, diag);
     if (err)
@@ -201,6 +203,7 @@ void store_close(struct store *s)
     files_fini(&s->files);
     closep(&s->lock_fd);
     fini_locks(s);
+    recent_destroy(s->recent);
     free(s->dir);
     free(s);
 }
