@@ -71,11 +71,20 @@ static void reap(struct store *s, const struct reaper_item *item, struct index_b
     index_batch_delete(b, row.data, row.len);
 }
 
+static bool is_stopping(struct reaper *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool is = r->is_stopping;
+    pthread_mutex_unlock(&r->lock);
+    return is;
+}
+
+/* A slow disk may take seconds for each: a stop waits for one. The rows of the others stay. */
 static void reap_all(struct store *s, const struct reaper_item *items, size_t count)
 {
     struct index_batch b;
     index_batch_init(&b);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !is_stopping(&s->reaper); i++)
         reap(s, &items[i], &b);
     index_later(s->idx, &b);
     index_batch_fini(&b);

@@ -42,7 +42,7 @@ struct reaper {
 
 void reaper_init(struct reaper *r);
 int reaper_start(struct store *s) MUST_CHECK;
-/* Ends the thread; the rest of the queue is left. */
+/* Ends the thread after the unlink that it is at; the rest is left to the next start. */
 void reaper_stop(struct reaper *r);
 void reaper_fini(struct reaper *r);
 void reaper_add(struct store *s, const uint64_t *ids, size_t count, char table);

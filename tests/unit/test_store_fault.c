@@ -318,6 +318,94 @@ static void without_o_direct_all_works_with_one_log_line(void **state)
     assert_int_equal(lines, 1);
 }
 
+/* ---- a disk that is slow to unlink ---- */
+
+enum { GOES = 20 };
+
+/* The first unlink lasts until the others are queued, the second until the reaper is to stop. */
+struct slow_unlinks {
+    struct store *s; /* NULL: none is slow any more */
+    atomic_size_t count;
+    atomic_bool is_queued;
+};
+
+static bool is_stopping(struct store *s)
+{
+    pthread_mutex_lock(&s->reaper.lock);
+    bool is = s->reaper.is_stopping;
+    pthread_mutex_unlock(&s->reaper.lock);
+    return is;
+}
+
+static void wait_a_moment(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000 * 1000};
+    nanosleep(&moment, NULL);
+}
+
+static int slow_unlink(enum io_call call, const char *what, void *arg)
+{
+    struct slow_unlinks *slow = arg;
+    if (call != IO_UNLINK)
+        return 0;
+    size_t number = ++slow->count;
+    while (slow->s && !(number == 1 ? atomic_load(&slow->is_queued) : is_stopping(slow->s)))
+        wait_a_moment();
+    return 0;
+}
+
+static void delete_numbered(struct store *s, unsigned from, unsigned to)
+{
+    char name[16];
+    for (unsigned i = from; i < to; i++) {
+        snprintf(name, sizeof(name), "k%u", i);
+        struct store_key k = key_of(name);
+        OK(store_delete(s, &k, NULL, NULL, NULL));
+    }
+}
+
+static size_t data_files;
+
+static int count_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    data_files += kind == FTW_F && strstr(path, "/data/") != NULL;
+    return 0;
+}
+
+static size_t count_data_files(struct box *b)
+{
+    data_files = 0;
+    nftw(b->dir, count_one, 32, FTW_PHYS);
+    return data_files;
+}
+
+static void a_store_closes_without_the_unlinks_that_are_still_to_do(void **state)
+{
+    struct box *b = *state;
+    struct slow_unlinks slow = {.s = b->s};
+    size_t files = count_data_files(b);
+    char name[16];
+    for (unsigned i = 0; i < GOES; i++) {
+        snprintf(name, sizeof(name), "k%u", i);
+        OK(put_seed(b->s, name, i, BIG));
+    }
+    io_set_hook(slow_unlink, &slow);
+    delete_numbered(b->s, 0, 1);
+    while (!slow.count)
+        wait_a_moment();
+    delete_numbered(b->s, 1, GOES);
+    slow.is_queued = true;
+    while (slow.count < 2)
+        wait_a_moment();
+    store_close(b->s);
+    b->s = slow.s = NULL;
+    assert_int_equal(slow.count, 2);
+    assert_int_equal(count_data_files(b), files + GOES - 2);
+    box_open(b);
+    reaper_settle(b->s);
+    assert_int_equal(count_data_files(b), files);
+}
+
 /* ---- the process ends in the middle ---- */
 
 /* What the child does, in this order; a byte on the pipe says that one was acknowledged. */
@@ -554,6 +642,7 @@ int main(int argc, char **argv)
         T(short_reads_and_writes_are_gone_on_with),
         T(a_disk_error_is_an_error_of_that_read),
         T(without_o_direct_all_works_with_one_log_line),
+        T(a_store_closes_without_the_unlinks_that_are_still_to_do),
         cmocka_unit_test(a_process_that_ends_anywhere_leaves_old_or_new),
         T(a_store_that_is_open_is_locked),
         T(a_newer_format_is_refused_and_named),
