@@ -74,7 +74,7 @@ struct file_in {
     uint32_t record_len;
     uint64_t *table; /* the blocks' checksums, verified */
     size_t table_count;
-    const char *map; /* the data; NULL: of a small file, or it cannot be mapped */
+    const char *map;       /* the data; NULL: of a small file, or it cannot be mapped */
     struct recent *recent; /* the store's; with direct_fd */
 };
 

@@ -72,8 +72,8 @@ static bool is_again(struct recent *r, uint64_t file_id, uint64_t block)
     const uint64_t whose[] = {file_id, block};
     uint64_t name = crc64_update(0, whose, sizeof(whose)), tag = name >> 32;
     uint32_t now = (uint32_t)atomic_fetch_add_explicit(&r->now, 1, memory_order_relaxed);
-    uint64_t was = atomic_exchange_explicit(&r->at[name & r->mask], tag << 32 | now,
-                                            memory_order_relaxed);
+    uint64_t was =
+        atomic_exchange_explicit(&r->at[name & r->mask], tag << 32 | now, memory_order_relaxed);
     return was >> 32 == tag && (uint32_t)(now - (uint32_t)was) <= r->reach;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recent.h - which blocks of large files were read lately.
- * Does:     tells a block that is read for the first time from one that is read again while it could
- *           still be in memory: the first passes the page cache by, the second had better stay there.
- *           A pass over more than that many bytes finds nothing again and so pushes nothing out.
+ * Does:     tells a block that is read for the first time from one that is read again while memory
+ *           could still hold it: the first passes the page cache by, the second had better stay.
+ *           A pass over more than memory holds finds nothing again and so pushes nothing out.
  * Not here: reading (file_in.c).
  * Units:    bytes; blocks of LIMIT_BLOCK_LEN.
  * Owns:     8 bytes for each block within reach.
