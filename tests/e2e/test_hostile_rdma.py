@@ -121,7 +121,8 @@ def test_64_clients_move_every_byte_right_and_leak_nothing(server, device):
         assert sum(said["ops"] for said in after) == processes * 8 * each
         for first, last in zip(before, after):
             assert first["descriptors"] == last["descriptors"]
-        assert server_after[0] == server_before[0], (server_before, server_after)
+        # An idle connection may have ended, which is fewer; more would be a leak.
+        assert server_after[0] <= server_before[0], (server_before, server_after)
         if VARIANT == "plain" and SCALE >= 1:
             assert server_after[1] - server_before[1] <= 4 * MIB, (server_before, server_after)
             for first, last in zip(before, after):
