@@ -138,6 +138,7 @@ def test_a_get_that_requires_rdma_fails_instead(tmp_path, client_device, name):
         assert made.is_untouched(SIZE), made
 
 
+@pytest.mark.skipif(daemon.VARIANT != "plain", reason="ten seconds of waiting show no more there")
 def test_silence_is_waited_for_ten_seconds_by_miniocpp(tmp_path):
     (tmp_path / "given").write_bytes(DATA)
     with scripted.Server(DATA, scripted.silence) as server:

@@ -55,9 +55,9 @@ def judge(program, server, made):
 
 
 def only_of(content, guard, off):
-    """Nothing but the object's bytes, each in its place, and the canary."""
+    """Nothing but the object's bytes, each in its place, and the canary, also past their end."""
     for at in range(0, len(content), MIB):
-        piece, right = content[at:at + MIB], BODY[off + at:off + at + MIB]
+        piece, right = content[at:at + MIB], BODY[off + at:off + at + MIB].ljust(MIB, CANARY)
         if piece in (right[:len(piece)], CANARY * len(piece)):
             continue
         assert all(byte in (0xAA, right[i]) for i, byte in enumerate(piece)), at
@@ -99,6 +99,7 @@ def test_a_server_that_was_stopped_before_it_read_the_request(server, device, tm
     assert server.rdma_counts() == before
 
 
+@pytest.mark.skipif(daemon.VARIANT != "plain", reason="ten seconds of waiting show no more there")
 def test_a_call_of_miniocpp_that_outlasts_the_stop(server, device, tmp_path):
     """Silent for longer than its ten seconds, so it has withdrawn when the server finds the token;
     it waits for HTTP."""
