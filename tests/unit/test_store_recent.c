@@ -90,6 +90,13 @@ static void memory_of_this_machine_is_its_reach(void **state)
 
 enum { LARGE = 8 * MIB };
 
+/* /tmp may be memory, where nothing passes the page cache by. */
+static int box_setup_here(void **state)
+{
+    *state = box_create_in(".");
+    return 0;
+}
+
 /* Can all of the object be sent from the page cache? */
 static bool is_cached(struct box *b, const char *key)
 {
@@ -121,8 +128,10 @@ static void what_is_read_again_comes_to_stay_in_the_page_cache(void **state)
     OK(put_seed(b->s, "once", 1, LARGE));
     OK(put_seed(b->s, "twice", 2, LARGE));
     read_all(b, "once");
-    if (!atomic_load(&b->s->is_direct))
-        skip(); /* this file system keeps everything in the page cache */
+    if (!atomic_load(&b->s->is_direct)) {
+        print_message("no O_DIRECT on the file system of this folder\n");
+        skip();
+    }
     read_all(b, "twice");
     assert_false(is_cached(b, "once"));
     assert_false(is_cached(b, "twice"));
@@ -143,7 +152,7 @@ int main(void)
         T(threads_read_at_the_same_time),
         cmocka_unit_test(memory_of_this_machine_is_its_reach),
         cmocka_unit_test_setup_teardown(what_is_read_again_comes_to_stay_in_the_page_cache,
-                                        box_setup, box_teardown),
+                                        box_setup_here, box_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
