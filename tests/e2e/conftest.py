@@ -2,7 +2,6 @@
 """What every test here shares: servers, buckets, devices, and the server's log at a failure.
 
 Long tests are marked `slow`; `-m "not slow"` is the quick part. Their counts are scaled by $SCALE."""
-import ctypes
 import os
 import sys
 
@@ -13,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import rdma  # noqa: E402
 from serving import *  # noqa: E402,F403
-from serving import bucket_name  # noqa: E402
+from serving import bucket_name, need_device  # noqa: E402
 
 
 def pytest_collection_modifyitems(config, items):
@@ -50,11 +49,7 @@ def bucket(s3):
 
 @pytest.fixture(scope="module", params=["cma", "ofi:tcp"])
 def device(request):
-    if request.param.startswith("ofi:"):
-        try:
-            ctypes.CDLL("libfabric.so.1")
-        except OSError as e:
-            pytest.skip(f"no libfabric here: {e}")
+    need_device(request.param)
     return request.param
 
 

@@ -2,6 +2,7 @@
 """What every conftest.py here takes over: servers for tests, and their log at a failure.
 
     from serving import *  # noqa: F403"""
+import ctypes.util
 import itertools
 import os
 
@@ -10,6 +11,13 @@ import pytest
 import daemon
 
 __all__ = ["Servers", "bucket_name", "module_servers", "pytest_runtest_makereport", "servers"]
+
+
+def need_device(device):
+    """Skips where there is no libfabric. It is looked up, not loaded: libraries that it links take
+    over the signals of a process that loads it as it is."""
+    if device.startswith("ofi:") and not ctypes.util.find_library("fabric"):
+        pytest.skip("no libfabric here")
 
 _numbers = itertools.count(1)
 _running = []

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client holds after many failures is what it held after a few."""
-import ctypes
 import json
 
 import pytest
 
 import daemon
 from conftest import compile_c, program_environment, run
+from serving import need_device
 
 MIB = 1 << 20
 
@@ -18,11 +18,7 @@ def program(tmp_path_factory):
 
 @pytest.fixture(params=["cma", "ofi:tcp"])
 def failing_device(request):
-    if request.param.startswith("ofi:"):
-        try:
-            ctypes.CDLL("libfabric.so.1")
-        except OSError as e:
-            pytest.skip(f"no libfabric here: {e}")
+    need_device(request.param)
     return request.param
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a GPU in the client, by programs and a stand-in for the driver: memory that faults
 when the program's processor touches it. No rail here reaches a GPU, so all of it is staged."""
-import ctypes
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 import daemon
 import scripted
 from conftest import client_build, compile_c, moved, program_environment, run
+from serving import need_device
 
 MIB = 1 << 20
 ONE = 4 * MIB
@@ -42,11 +42,7 @@ def environment_of(driver):
 
 @pytest.fixture(params=["cma", "ofi:tcp"])
 def wire(request):
-    if request.param.startswith("ofi:"):
-        try:
-            ctypes.CDLL("libfabric.so.1")
-        except OSError as e:
-            pytest.skip(f"no libfabric here: {e}")
+    need_device(request.param)
     return request.param
 
 
@@ -184,7 +180,7 @@ def test_a_transfer_that_breaks_for_good_leaves_the_memory_alone(get_one, stored
 def test_bytes_that_are_not_the_objects_never_reach_the_memory(get_one, stored):
     def wrong(server, request, conn):
         reply = server.moved(request)
-        request.window.write(b"x", offset=100)
+        request.window.write(stored[:100] + bytes([stored[100] ^ 1]))
         return reply
 
     def wrong_too(server, request, conn):
