@@ -79,10 +79,8 @@ static bool is_again(struct recent *r, uint64_t file_id, uint64_t block)
 
 bool recent_again(struct recent *r, uint64_t file_id, uint64_t block, size_t blocks)
 {
-    bool is_first_again = false;
-    for (size_t i = 0; i < blocks; i++) {
-        bool is = is_again(r, file_id, block + i);
-        is_first_again = i == 0 ? is : is_first_again;
-    }
+    bool is_first_again = is_again(r, file_id, block);
+    for (size_t i = 1; i < blocks; i++)
+        (void)is_again(r, file_id, block + i);
     return is_first_again;
 }

@@ -26,7 +26,7 @@ uint64_t recent_default_reach(void);
 /* `reach`: how many bytes are read between two reads of a block that still counts as read again. */
 int recent_create(uint64_t reach, struct recent **ret_recent) MUST_CHECK;
 void recent_destroy(struct recent *r);
-/* Remembers the blocks from `block` on. Was the first of them read within reach? */
+/* Remembers `blocks` (at least 1) from `block` on. Was the first of them read within reach? */
 bool recent_again(struct recent *r, uint64_t file_id, uint64_t block, size_t blocks);
 
 #endif

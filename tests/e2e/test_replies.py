@@ -100,20 +100,21 @@ def has_arrived(made):
 
 # ---- GET ----
 
-@rows(MOVED)
-def test_what_was_moved_takes_one_request(tmp_path, client_device, name):
-    for made, requests, _ in get(tmp_path, MOVED[name], ALL, client_device):
+def is_moved_by_one_request(made_by_each):
+    for made, requests, _ in made_by_each:
         is_right(made, "rdma")
         has_arrived(made)
         assert requests == 1, made
+
+
+@rows(MOVED)
+def test_what_was_moved_takes_one_request(tmp_path, client_device, name):
+    is_moved_by_one_request(get(tmp_path, MOVED[name], ALL, client_device))
 
 
 @rows(RANGES)
 def test_every_way_to_say_that_a_range_was_moved(tmp_path, client_device, name):
-    for made, requests, _ in get(tmp_path, RANGES[name], PIECES, client_device):
-        is_right(made, "rdma")
-        has_arrived(made)
-        assert requests == 1, made
+    is_moved_by_one_request(get(tmp_path, RANGES[name], PIECES, client_device))
 
 
 @rows(GET_FALLBACKS)
