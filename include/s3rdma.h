@@ -134,7 +134,9 @@ int s3rdma_client_deregister(S3RdmaClientHandle client, void *ptr);
  * Size 0 is valid. 0 and a NUL-terminated token, or -1 and *token NULL. */
 int s3rdma_client_get_token(S3RdmaClientHandle client, void *ptr, size_t size, size_t offset,
                             char **token);
-/* Ends the window; one that a server may still write is fenced before this returns. */
+/* Ends the window; one that a server may still write is fenced before this returns. What the server
+ * replied is not known here, so over ofi:tcp that ends the connection of each that was used, and
+ * the next one costs another; the client library (s3r/client.h) keeps it. */
 void s3rdma_client_free_token(char *token);
 /* 0 host, 1 CUDA managed, 2 CUDA device, 3 unknown. */
 int s3rdma_client_memory_type(const void *ptr);

@@ -2,11 +2,14 @@
 """A client process of the long tests: python traffic.py MODE DEVICE HOST PORT [ARGUMENT...]
 
     checked CLIENTS WARM COUNT   CLIENTS at once, each WARM transfers, a stop, COUNT more
+    library CLIENTS WARM COUNT   the same by libminiocpp's own interface
     until                        checked transfers until standard input ends
     victim METHOD SIZE TARGET    one transfer after the other, for ever or until input ends
     freeze COUNT SIZE TARGET     COUNT GETs at once, and stops itself while they are under way
 
 What it has to say are JSON lines on standard output. It ends with 0 and lists what was wrong."""
+import ctypes
+import functools
 import json
 import os
 import random
@@ -17,6 +20,7 @@ import threading
 import time
 
 import daemon
+import library
 import rdma
 import s3raw
 
@@ -34,7 +38,9 @@ def say(**what):
 def self_usage():
     with open("/proc/self/statm", encoding="ascii") as f:
         resident = int(f.read().split()[1]) * rdma.PAGE
-    return {"descriptors": len(os.listdir("/proc/self/fd")), "resident": resident}
+    # Once connections that the other side ended are closed here too.
+    descriptors = min(len(os.listdir("/proc/self/fd")) for _ in range(20) if not time.sleep(0.02))
+    return {"descriptors": descriptors, "resident": resident}
 
 
 def server(host, port):
@@ -45,13 +51,11 @@ def random_size(rng):
     return rng.choice((0, rng.randrange(8 * MIB + 1), rng.randrange(65536), rng.randrange(MIB)))
 
 
-class Client:
+class Checked:
     """PUTs and GETs of its own keys by RDMA, each checked to the byte."""
 
-    def __init__(self, device, s3, seed, size=8 * MIB):
-        self.owner, self.s3, self.rng = rdma.Owner(device), s3, random.Random(seed)
-        self.region = self.owner.region(size + 4096)
-        self.conn, self.name, self.have = s3.connect(), f"client-{seed}", {}
+    def __init__(self, seed, size):
+        self.rng, self.name, self.have = random.Random(seed), f"client-{seed}", {}
         self.ops, self.errors, self.times, self.limit = 0, [], [], size
 
     def step(self):
@@ -63,6 +67,61 @@ class Client:
         self.ops += 1
         if wrong:
             self.errors.append(f"{'put' if is_put else 'get'} {key}: {wrong}")
+
+    def put(self, key):
+        size = min(random_size(self.rng), self.limit)
+        start = self.rng.randrange(len(POOL) - size + 1)
+        wrong = self.send(key, POOL[start:start + size])
+        if not wrong:
+            self.have[key] = (start, size)
+        return wrong
+
+    def get(self, key):
+        start, size = self.have[key]
+        return self.receive(key, POOL[start:start + size])
+
+    def run(self, count):
+        for _ in range(count):
+            if len(self.errors) > 5:
+                break
+            try:
+                self.step()
+            except Exception as e:  # whatever it is, it is the test's result
+                self.errors.append(repr(e))
+
+
+class LibraryClient(Checked):
+    """By the client library, which knows when a window is done with."""
+
+    def __init__(self, device, s3, seed, size=8 * MIB):
+        super().__init__(seed, size)
+        self.client = library.Client("http://%s:%d" % s3.address, device, PATIENCE_MS)
+        self.memory = self.client.alloc(size + 4096)
+        ctypes.memset(self.memory, rdma.CANARY, size + 4096)  # else it grows as it is used
+
+    def send(self, key, body):
+        ctypes.memmove(self.memory, body, len(body))
+        return self.client.put("traffic", key.removeprefix("/traffic/"), self.memory, len(body))
+
+    def receive(self, key, body):
+        size = len(body)
+        ctypes.memset(self.memory, rdma.CANARY, size + 64)
+        wrong = self.client.get("traffic", key.removeprefix("/traffic/"), self.memory, size)
+        has = ctypes.string_at(self.memory, size + 64)
+        if not wrong and has[:size] != body:
+            wrong = "other bytes than were put"
+        if has[size:] != bytes([rdma.CANARY]) * 64:
+            wrong = "bytes outside the window"
+        return wrong
+
+
+class Client(Checked):
+    """By requests and tokens of its own."""
+
+    def __init__(self, device, s3, seed, size=8 * MIB):
+        super().__init__(seed, size)
+        self.owner, self.s3 = rdma.Owner(device), s3
+        self.region, self.conn = self.owner.region(size + 4096), s3.connect()
 
     def ask(self, method, key, token):
         try:
@@ -77,40 +136,27 @@ class Client:
         got = (reply.status, reply["x-amz-rdma-reply"], reply["x-amz-rdma-bytes-transferred"])
         return None if got == (200, "200", str(size)) else repr(reply)
 
-    def put(self, key):
-        size = min(random_size(self.rng), self.limit)
-        start = self.rng.randrange(len(POOL) - size + 1)
-        self.region[:size] = POOL[start:start + size]
+    def send(self, key, body):
+        size = len(body)
+        self.region[:size] = body
         with self.region.window(size) as w:
-            wrong = self.judge(self.ask("PUT", key, w.token), size)
-        if not wrong:
-            self.have[key] = (start, size)
-        return wrong
+            return self.judge(self.ask("PUT", key, w.token), size)
 
-    def get(self, key):
-        start, size = self.have[key]
-        rdma.ctypes.memset(self.region.address, rdma.CANARY, size + 64)
+    def receive(self, key, body):
+        size = len(body)
+        ctypes.memset(self.region.address, rdma.CANARY, size + 64)
         with self.region.window(size) as w:
             wrong = self.judge(self.ask("GET", key, w.token), size)
-        if not wrong and self.region.read(0, size) != POOL[start:start + size]:
+        if not wrong and self.region.read(0, size) != body:
             wrong = "other bytes than were put"
         if not self.region.is_untouched(size, size + 64):
             wrong = "bytes outside the window"
         return wrong
 
-    def run(self, count):
-        for _ in range(count):
-            if len(self.errors) > 5:
-                break
-            try:
-                self.step()
-            except Exception as e:  # whatever it is, it is the test's result
-                self.errors.append(repr(e))
 
-
-def checked(device, s3, clients, warm, count):
+def checked(make, device, s3, clients, warm, count):
     seeds = os.getpid() * 1000
-    mine = [Client(device, s3, seeds + i) for i in range(int(clients))]
+    mine = [make(device, s3, seeds + i) for i in range(int(clients))]
     for phase, number in (("warm", int(warm)), ("done", int(count))):
         threads = [threading.Thread(target=c.run, args=(number,)) for c in mine]
         for t in threads:
@@ -226,5 +272,7 @@ def freeze(device, s3, count, size, target):
 
 if __name__ == "__main__":
     mode, device_name, at_host, at_port = sys.argv[1:5]
-    {"checked": checked, "until": until, "victim": victim, "freeze": freeze}[mode](
-        device_name, server(at_host, at_port), *sys.argv[5:])
+    modes = {"checked": functools.partial(checked, Client),
+             "library": functools.partial(checked, LibraryClient),
+             "until": until, "victim": victim, "freeze": freeze}
+    modes[mode](device_name, server(at_host, at_port), *sys.argv[5:])

@@ -652,6 +652,71 @@ static void idle_connections_leave_descriptors_for_others(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
+/* Of all sockets: another sum, others were opened or closed. */
+static uint64_t sum_of_sockets(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    uint64_t sum = 0;
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+        char to[64] = {0};
+        unsigned long long inode;
+        if (readlinkat(dirfd(dir), e->d_name, to, sizeof(to) - 1) > 0 &&
+            sscanf(to, "socket:[%llu]", &inode) == 1)
+            sum += inode;
+    }
+    closedir(dir);
+    return sum;
+}
+
+/* Once those of connections that had to be dialled twice are closed. */
+static uint64_t sum_of_sockets_at_rest(void)
+{
+    uint64_t sum, last = sum_of_sockets();
+    do {
+        sum = last;
+        pause_ms(200);
+        last = sum_of_sockets();
+    } while (last != sum);
+    return sum;
+}
+
+/* Two pieces of one transfer are on the wire at once. Where there are as many connections as may
+ * be, they share the client's own instead of taking another client's from it. */
+static void a_client_takes_no_connection_from_another_for_a_second_one(void **state)
+{
+    struct rlimit was, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    few = was;
+    few.rlim_cur = 300;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    void *m = mover_new();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    struct side sides[5]; /* 300 / 4 / 16 + 1 */
+    struct out outs[ARRAY_LEN(sides)];
+    unsigned char source[512] = {0};
+    for (size_t i = 0; i < ARRAY_LEN(sides); i++) {
+        sides[i] = side_open(DEVICE, 1 * MIB, 0);
+        outs[i] = window_new(&sides[i], 0, 1 * MIB);
+        assert_int_equal(move(m, TRANSFER_WRITE, &outs[i].token, 0, source, 512, PATIENT_MS), 0);
+    }
+    uint64_t before = sum_of_sockets_at_rest();
+    struct steady lanes[2];
+    pthread_t threads[ARRAY_LEN(lanes)];
+    for (size_t i = 0; i < ARRAY_LEN(lanes); i++)
+        threads[i] = steady_start(&lanes[i], m, &outs[0].token, 1 * MIB);
+    while (steady_count(&lanes[0]) + steady_count(&lanes[1]) < 100)
+        pause_ms(1);
+    for (size_t i = 0; i < ARRAY_LEN(lanes); i++)
+        steady_end(&lanes[i], threads[i]);
+    assert_true(sum_of_sockets_at_rest() == before);
+    for (size_t i = 0; i < ARRAY_LEN(sides); i++) {
+        window_end(&sides[i], &outs[i], true);
+        side_close(&sides[i]);
+    }
+    ofi_mover_ops.close(m);
+}
+
 static int64_t process_cpu_ns(void)
 {
     struct timespec t;
@@ -770,6 +835,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(two_hundred_open_and_close_leave_nothing_behind),
         cmocka_unit_test(fences_and_failures_leave_no_descriptors_behind),
         cmocka_unit_test(idle_connections_leave_descriptors_for_others),
+        cmocka_unit_test(a_client_takes_no_connection_from_another_for_a_second_one),
         cmocka_unit_test(nothing_spins_while_nothing_moves),
         WITH_PEERS(a_provider_that_needs_driving_is_driven),
         WITH_PEERS(the_programs_signal_handlers_are_left_alone),

@@ -21,10 +21,19 @@
 /* What a connection takes: sockets, and what libfabric waits on. */
 #define WRITER_FDS 16
 
+/* The longest sleep without a look at deadline and cancellation. */
+#define WAKE_NS (50 * NS_PER_MS)
+
 struct refused {
     int64_t until_ns;
     size_t name_len;
     uint8_t name[TOKEN_OFI_NAME_LEN_MAX];
+};
+
+/* A transfer that has a connection, or opens one. */
+struct use {
+    struct use *next;
+    const struct token_ofi *to;
 };
 
 struct ofi_mover {
@@ -41,8 +50,10 @@ struct ofi_mover {
     size_t refused_next;
     /* Taken second, for moments. */
     pthread_mutex_t lock;
+    pthread_cond_t given_back;
     struct ofi_writer *idle; /* the one used last comes first */
-    size_t idle_count, busy_count;
+    struct use *uses;
+    size_t idle_count, busy_count; /* busy_count: of uses */
 };
 
 /* Memory of a mover, registered with a fabric when a transfer over that one first needs it. */
@@ -63,6 +74,7 @@ static void mover_free(struct ofi_mover *m)
         ofi_fabric_close(m->fabrics[i]);
     pthread_mutex_destroy(&m->open_lock);
     pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->given_back);
     free(m);
 }
 
@@ -115,6 +127,15 @@ static size_t idle_max(void)
     return (size_t)min_u64(OFI_WRITERS_IDLE_MAX, limit.rlim_cur / 4 / WRITER_FDS + 1);
 }
 
+static void init_given_back(struct ofi_mover *m)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->given_back, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 static int mover_open_device(const char *device, struct diag *diag, void **ret_mover)
 {
     CLEANUP(ofi_signals_restorep) struct ofi_signals signals;
@@ -131,6 +152,7 @@ static int mover_open_device(const char *device, struct diag *diag, void **ret_m
     m->idle_max = idle_max();
     pthread_mutex_init(&m->open_lock, NULL);
     pthread_mutex_init(&m->lock, NULL);
+    init_given_back(m);
     rc = ofi_device_parse(device, lib->minor, diag, &m->device);
     if (rc == 0)
         rc = try_device(m, diag);
@@ -195,14 +217,18 @@ static int check_name(const struct token_ofi *to, struct diag *diag,
     return 0;
 }
 
+static bool is_name(const struct token_ofi *to, const uint8_t *name, size_t len)
+{
+    return to->name_len == len && memcmp(to->name, name, len) == 0;
+}
+
 /* With open_lock. */
 static bool is_refused(const struct ofi_mover *m, const struct token_ofi *to)
 {
     int64_t now = clock_mono_ns();
     for (size_t i = 0; i < REFUSED_MAX; i++) {
         const struct refused *r = &m->refused[i];
-        if (r->until_ns > now && r->name_len == to->name_len &&
-            memcmp(r->name, to->name, to->name_len) == 0)
+        if (r->until_ns > now && is_name(to, r->name, r->name_len))
             return true;
     }
     return false;
@@ -272,13 +298,71 @@ static struct ofi_writer *take_idle(struct ofi_mover *m, const struct token_ofi 
 {
     for (struct ofi_writer **at = &m->idle; *at; at = &(*at)->next) {
         struct ofi_writer *w = *at;
-        if (w->name_len != to->name_len || memcmp(w->name, to->name, to->name_len) != 0)
+        if (!is_name(to, w->name, w->name_len))
             continue;
         *at = w->next;
         m->idle_count--;
         return w;
     }
     return NULL;
+}
+
+/* With lock. Once there are as many connections as may be, a client's second one would be another
+ * client's only one, and that client would take it back at its next transfer: a connection for each
+ * transfer, of which each leaks. */
+static bool must_share(const struct ofi_mover *m, const struct token_ofi *to)
+{
+    const struct use *u = m->uses;
+    while (u && !is_name(to, u->to->name, u->to->name_len))
+        u = u->next;
+    return u && m->idle_count + m->busy_count >= m->idle_max;
+}
+
+/* With lock, which is let go meanwhile. */
+static int await_share(struct ofi_mover *m, const struct transfer *t, struct diag *diag)
+{
+    int64_t until_ns = clock_mono_ns() + WAKE_NS;
+    struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+    pthread_cond_timedwait(&m->given_back, &m->lock, &until);
+    pthread_mutex_unlock(&m->lock);
+    int rc = transfer_may_go_on(t, diag);
+    pthread_mutex_lock(&m->lock);
+    return rc;
+}
+
+/* With lock. */
+static void begin_use(struct ofi_mover *m, struct use *use)
+{
+    use->next = m->uses;
+    m->uses = use;
+    m->busy_count++;
+}
+
+static void end_use(struct ofi_mover *m, const struct use *use)
+{
+    struct use **at = &m->uses;
+    while (*at != use)
+        at = &(*at)->next;
+    *at = use->next;
+    m->busy_count--;
+    pthread_cond_broadcast(&m->given_back);
+}
+
+/* Begins `use`. `ret_writer`: NULL where one has to be opened. */
+static int take_or_share(struct ofi_mover *m, const struct transfer *t, struct use *use,
+                         struct diag *diag, struct ofi_writer **ret_writer)
+{
+    const struct token_ofi *to = use->to;
+    struct ofi_writer *w = NULL;
+    int rc = 0;
+    pthread_mutex_lock(&m->lock);
+    while (rc == 0 && !(w = take_idle(m, to)) && must_share(m, to))
+        rc = await_share(m, t, diag);
+    if (rc == 0)
+        begin_use(m, use);
+    pthread_mutex_unlock(&m->lock);
+    *ret_writer = w;
+    return rc;
 }
 
 static int open_one(struct ofi_mover *m, const struct token_ofi *to, struct diag *diag,
@@ -305,48 +389,57 @@ static void drop_idle(struct ofi_mover *m)
     }
 }
 
-static int writer_take(struct ofi_mover *m, const struct token_ofi *to, struct diag *diag,
-                       struct ofi_writer **ret_writer)
+static int writer_take(struct ofi_mover *m, const struct transfer *t, struct use *use,
+                       struct diag *diag, struct ofi_writer **ret_writer)
 {
-    pthread_mutex_lock(&m->lock);
-    struct ofi_writer *w = take_idle(m, to);
-    m->busy_count++;
-    pthread_mutex_unlock(&m->lock);
+    struct ofi_writer *w;
+    int rc = take_or_share(m, t, use, diag, &w);
+    if (rc != 0)
+        return rc;
     struct diag why = {0};
-    int rc = w ? 0 : open_one(m, to, &why, &w);
+    rc = w ? 0 : open_one(m, use->to, &why, &w);
     if (rc == S3R_E_RDMA_TRANSFER) {
         /* Out of descriptors or memory, most likely, which idle connections have. */
         drop_idle(m);
         diag_clear(&why);
-        rc = open_one(m, to, &why, &w);
+        rc = open_one(m, use->to, &why, &w);
     }
     if (rc == 0) {
         *ret_writer = w;
         return 0;
     }
     pthread_mutex_lock(&m->lock);
-    m->busy_count--;
+    end_use(m, use);
     pthread_mutex_unlock(&m->lock);
     return diag_fail(diag, rc, "%s", diag_text(&why, rc));
 }
 
-/* `is_sound`: its transfer ended well. Otherwise closing it ends what is in flight. */
-static void writer_give_back(struct ofi_mover *m, struct ofi_writer *w, bool is_sound)
+/* The idle one that was used longest ago; NULL while there are not too many. */
+static struct ofi_writer *one_too_many(struct ofi_mover *m)
 {
-    struct ofi_writer *drop = is_sound ? NULL : w;
+    if (m->idle_count <= m->idle_max)
+        return NULL;
+    struct ofi_writer **last = &m->idle;
+    while ((*last)->next)
+        last = &(*last)->next;
+    struct ofi_writer *w = *last;
+    *last = NULL;
+    m->idle_count--;
+    return w;
+}
+
+/* `is_sound`: its transfer ended well. Otherwise closing it ends what is in flight. */
+static void writer_give_back(struct ofi_mover *m, struct ofi_writer *w, const struct use *use,
+                             bool is_sound)
+{
+    struct ofi_writer *drop = w;
     pthread_mutex_lock(&m->lock);
-    m->busy_count--;
+    end_use(m, use);
     if (is_sound) {
         w->next = m->idle;
         m->idle = w;
-        if (++m->idle_count > m->idle_max) {
-            struct ofi_writer **last = &m->idle;
-            while ((*last)->next)
-                last = &(*last)->next;
-            drop = *last;
-            *last = NULL;
-            m->idle_count--;
-        }
+        m->idle_count++;
+        drop = one_too_many(m);
     }
     pthread_mutex_unlock(&m->lock);
     ofi_writer_close(drop);
@@ -379,8 +472,8 @@ static int local_memory(struct ofi_mover *m, struct ofi_writer *w, const struct 
     return rc;
 }
 
-static int transfer_on(struct ofi_mover *m, struct ofi_writer *w, const struct transfer *t,
-                       struct diag *diag, uint64_t *ret_moved)
+static int transfer_on(struct ofi_mover *m, struct ofi_writer *w, const struct use *use,
+                       const struct transfer *t, struct diag *diag, uint64_t *ret_moved)
 {
     struct fid_mr *mr = NULL;
     bool is_once = false;
@@ -392,7 +485,7 @@ static int transfer_on(struct ofi_mover *m, struct ofi_writer *w, const struct t
      * that does not close before its memory. */
     if (is_bound)
         (void)fi_close(&mr->fid);
-    writer_give_back(m, w, rc == 0);
+    writer_give_back(m, w, use, rc == 0);
     if (is_once && mr && !is_bound)
         (void)fi_close(&mr->fid);
     return rc;
@@ -417,10 +510,11 @@ static int mover_transfer_window(void *mover, const struct transfer *t, struct d
         return 0;
     }
     struct ofi_writer *w;
+    struct use use = {.to = &t->token->ofi};
     uint64_t moved = 0;
-    int rc = writer_take(m, &t->token->ofi, diag, &w);
+    int rc = writer_take(m, t, &use, diag, &w);
     if (rc == 0)
-        rc = transfer_on(m, w, t, diag, &moved);
+        rc = transfer_on(m, w, &use, t, diag, &moved);
     *ret_moved = moved;
     return rc;
 }
