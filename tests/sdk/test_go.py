@@ -5,12 +5,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 import daemon
 from conftest import client_build, moved, run
+from interruption import end, is_at_rest, open_uploads, start
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "go")
 MIB = 1 << 20
@@ -117,3 +119,16 @@ def test_a_reader_that_fails_leaves_nothing_and_says_why(stream_program, environ
     run([stream_program, "broken"], {**environment, "BUCKET": bucket})
     assert s3("HEAD", f"/{bucket}/broken").status == 404
     assert b"<UploadId>" not in s3("GET", f"/{bucket}?uploads=").body
+
+
+@pytest.mark.parametrize("mode", ["interrupted", "killed"])
+def test_a_signal_ends_a_stream_and_leaves_no_object(stream_program, environment, rdma_server, s3,
+                                                     bucket, mode):
+    started = start([stream_program, mode], {**environment, "BUCKET": bucket})
+    started.send_signal(signal.SIGINT)
+    said = end(started)
+    assert started.returncode == (0 if mode == "interrupted" else -signal.SIGINT), said
+    assert s3("HEAD", f"/{bucket}/interrupted").status == 404
+    # Who is killed takes nothing back; the upload is there to be aborted.
+    assert len(open_uploads(s3, bucket)) == (0 if mode == "interrupted" else 1)
+    assert daemon.eventually(lambda: is_at_rest(rdma_server)), rdma_server.metrics()

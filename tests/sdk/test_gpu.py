@@ -102,6 +102,7 @@ PYTHON = """
     client = s3rdma.Minio(os.environ["S3RDMA_TEST_ENDPOINT"], os.environ["AWS_ACCESS_KEY_ID"],
                           os.environ["AWS_SECRET_ACCESS_KEY"], secure=False, require_rdma=True)
     client.put_object("gpu", "python", source, length=size)
+    assert client.last_transfer.is_staged
     assert client.get_object("gpu", "python", into=target, length=size) == size
     assert ctypes.string_at(cuda.stand_in_shadow(target), size) == data
     """

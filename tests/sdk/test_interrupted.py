@@ -5,7 +5,6 @@ import json
 import queue
 import random
 import signal
-import subprocess
 import time
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import daemon
 import scripted
 from conftest import compile_c
+from interruption import end, interrupt_once_held, is_at_rest, open_uploads, start
 from relay import Relay
 from scripted import reply
 
@@ -42,35 +42,9 @@ def big(s3, bucket):
     return bucket
 
 
-def start(program, environment, bucket, mode, url=None):
-    started = subprocess.Popen(
-        [program, bucket, mode, str(SIZE)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
-        env={**environment, **({"AWS_ENDPOINT_URL": url} if url else {})})
-    assert started.stdout.readline() == "begun\n"
-    return started
-
-
-def end(started):
-    try:
-        out, _ = started.communicate(timeout=120 * daemon.SLOWER)
-    finally:
-        started.kill()
-    return out
-
-
-def is_at_rest(server):
-    values = server.metrics()
-    return values["s3rdma_staging_used_bytes"] == 0 and values["s3rdma_http_active_requests"] <= 1
-
-
-def open_uploads(s3, bucket):
-    return s3("GET", f"/{bucket}?uploads=").texts("UploadId")
-
-
-def wait_held(relay, started):
-    assert daemon.eventually(lambda: relay.held.is_set() or started.poll() is not None, 120)
-    assert relay.held.is_set(), end(started)
+def begin(program, environment, bucket, mode, url=None):
+    return start([program, bucket, mode, str(SIZE)],
+                 {**environment, **({"AWS_ENDPOINT_URL": url} if url else {})})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -78,10 +52,8 @@ def test_a_call_that_asks_ends_and_leaves_nothing(program, environment, rdma_ser
     pattern, after = MODES[mode]
     with Relay(rdma_server.address) as relay:
         relay.hold(pattern, after)
-        started = start(program, environment, big, mode, relay.url)
-        wait_held(relay, started)
-        started.send_signal(signal.SIGINT)
-        said = json.loads(end(started))  # what was held is held still
+        started = begin(program, environment, big, mode, relay.url)
+        said = json.loads(interrupt_once_held(relay, started))
     assert said == {"error": "CANCELLED", "registered": 0} and started.returncode == 0
     assert s3("HEAD", f"/{big}/k").status == 404 and open_uploads(s3, big) == []
     assert daemon.eventually(lambda: is_at_rest(rdma_server)), rdma_server.metrics()
@@ -99,7 +71,7 @@ def test_an_upload_that_is_just_being_begun_is_taken_back(program, environment):
         return reply(200, body=b"<Result><UploadId>u1</UploadId></Result>")
     with scripted.Server() as server:
         server.is_plain_broken = script
-        started = start(program, environment, "bucket", "put-stream", server.url)
+        started = begin(program, environment, "bucket", "put-stream", server.url)
         told.put(started)
         said = json.loads(end(started))
         asked = [(r.method, r.target) for r in server.requests]
@@ -110,7 +82,7 @@ def test_an_upload_that_is_just_being_begun_is_taken_back(program, environment):
 @pytest.mark.parametrize("mode", [*MODES, "killed"])
 def test_at_any_moment_all_or_nothing(program, environment, rdma_server, s3, big, mode):
     for _ in range(max(4, daemon.scaled(40))):
-        started = start(program, environment, big, mode)
+        started = begin(program, environment, big, mode)
         time.sleep(random.random() * 0.08)
         started.send_signal(signal.SIGINT)
         out = end(started)

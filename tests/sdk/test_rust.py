@@ -10,6 +10,8 @@ import pytest
 
 import daemon
 from conftest import bucket_name, client_build, moved, program_environment, run
+from interruption import interrupt_once_held, is_at_rest, open_uploads, start
+from relay import Relay
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rust")
 CRATE = os.path.join(daemon.TOP, "bindings", "rust")
@@ -155,6 +157,22 @@ def test_thousands_of_ranges_at_once(case, rdma_server):
 
 def test_a_dropped_future_leaves_its_memory_alone(case):
     case("dropping")
+
+
+@pytest.mark.parametrize("what, pattern", [("put", rb"PUT /\S+/k "), ("get", rb"GET /\S+/big "),
+                                           ("parts", rb"PUT /\S+/k\?partNumber=2")])
+def test_a_signal_ends_a_transfer_and_leaves_nothing(rest, environment, rdma_server, s3, bucket,
+                                                     what, pattern):
+    assert s3("PUT", f"/{bucket}/big", bytes(16 * MIB)).status == 200
+    with Relay(rdma_server.address) as relay:
+        relay.hold(pattern)
+        host_and_port = relay.url.removeprefix("http://")
+        started = start([rest, "interrupted", bucket, what],
+                        {**environment, "S3RDMA_TEST_ENDPOINT": host_and_port})
+        said = interrupt_once_held(relay, started)
+    assert started.returncode == 0, said
+    assert s3("HEAD", f"/{bucket}/k").status == 404 and open_uploads(s3, bucket) == []
+    assert daemon.eventually(lambda: is_at_rest(rdma_server)), rdma_server.metrics()
 
 
 def test_nothing_is_under_way_once_the_last_client_is_gone(case):

@@ -60,6 +60,7 @@ _S3R = {
     "s3r_result_etag": (_S, (_P,)),
     "s3r_result_version_id": (_S, (_P,)),
     "s3r_result_crc64_text": (_S, (_P,)),
+    "s3r_result_is_staged": (_I, (_P,)),
     "s3r_result_header_name": (_S, (_P, _N)),
     "s3r_result_header_value": (_S, (_P, _N)),
     "s3r_transport_name": (_S, (_I,)),

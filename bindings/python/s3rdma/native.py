@@ -217,7 +217,8 @@ class S3rClient:
             detail=_known(c.s3r_result_reason_text, result),
             provider=_known(c.s3r_result_provider, result) if transport == "rdma" else "",
             etag=_known(c.s3r_result_etag, result),
-            checksum=_known(c.s3r_result_crc64_text, result))
+            checksum=_known(c.s3r_result_crc64_text, result),
+            is_staged=bool(c.s3r_result_is_staged(result)))
 
     def _exception(self, error: int, result: int, request: Request,
                    headers: Dict[str, str]) -> Exception:

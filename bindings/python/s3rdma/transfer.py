@@ -14,7 +14,8 @@ class Transfer:
     reason: why it was not RDMA, in one word for programs; "" when it was.
     detail: the same for people.
     provider: what the RDMA went over ("cma", "ofi", ...), when known.
-    checksum: base64 of the CRC-64/NVME, when known."""
+    checksum: base64 of the CRC-64/NVME, when known.
+    is_staged: a GPU's memory, through a copy in host memory."""
 
     operation: str
     transport: str
@@ -24,3 +25,4 @@ class Transfer:
     provider: str = ""
     etag: str = ""
     checksum: str = ""
+    is_staged: bool = False

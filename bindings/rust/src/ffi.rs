@@ -55,6 +55,7 @@ extern "C" {
     pub fn s3r_result_version_id(result: *const s3r_result) -> *const c_char;
     pub fn s3r_result_crc64_text(result: *const s3r_result) -> *const c_char;
     pub fn s3r_result_is_verified(result: *const s3r_result) -> c_int;
+    pub fn s3r_result_is_staged(result: *const s3r_result) -> c_int;
     pub fn s3r_result_requests(result: *const s3r_result) -> c_uint;
     pub fn s3r_result_header_count(result: *const s3r_result) -> usize;
     pub fn s3r_result_header_name(result: *const s3r_result, index: usize) -> *const c_char;

@@ -8,6 +8,7 @@ use minio::s3::rdma::{crc64nvme_base64, AlignedBuffer, RdmaBuffer, RdmaError, Rd
 use minio::s3::types::{PutOptions, TransferOptions, Transport};
 use minio::s3::{MinioClient, MinioClientBuilder};
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,7 @@ async fn memory(bucket: &str) {
         .await
         .unwrap();
     assert_eq!((got.transport, got.is_verified), (Transport::Rdma, true));
+    assert!(!got.is_staged);
     assert_eq!(
         (got.bytes_transferred, &got.etag),
         (data.len(), &stored.etag)
@@ -358,6 +360,49 @@ async fn dropping(bucket: &str) {
     let mut memory = vec![0; 100];
     drop(client.rdma_get_object(bucket, "big", raw(&mut memory)));
     put(&client, bucket, "after", b"fine").await;
+}
+
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_: libc::c_int) {
+    IS_INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+async fn signal() {
+    while !IS_INTERRUPTED.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// What SIGINT ends: a transfer beside which the program waits for a signal. Its memory is the
+/// program's again at once.
+async fn interrupted(bucket: &str, what: &str) {
+    const LEN: usize = 8 * MIB;
+    let handler = on_signal as extern "C" fn(libc::c_int);
+    unsafe { libc::signal(libc::SIGINT, handler as libc::sighandler_t) };
+    let client = client().with_options(required());
+    let mut memory = vec![b'#'; 2 * LEN];
+    let whole = raw(&mut memory);
+    let parts = [0, LEN].map(|at| RdmaPart::new(whole.part(at, LEN).unwrap()));
+    println!("begun");
+    let transfer = async {
+        match what {
+            "put" => client.rdma_put_object(bucket, "k", whole).await.map(drop),
+            "get" => client.rdma_get_object(bucket, "big", whole).await.map(drop),
+            _ => {
+                let sent = client.rdma_put_object_multipart(bucket, "k", &parts);
+                sent.await.map(drop)
+            }
+        }
+    };
+    tokio::select! {
+        ended = transfer => panic!("{ended:?}"),
+        () = signal() => {}
+    }
+    memory.fill(b'@');
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(memory.iter().all(|b| *b == b'@'));
+    assert_eq!(client.rdma_registered_bytes(), 0);
 }
 
 extern "C" {
@@ -657,6 +702,7 @@ fn main() {
         "aborting" => run(is_send(aborting(bucket))),
         "many" => run(is_send(many(bucket))),
         "dropping" => run(is_send(dropping(bucket))),
+        "interrupted" => run(is_send(interrupted(bucket, &args[3]))),
         "exiting" => exiting(bucket),
         "runtimes" => runtimes(bucket),
         "errors" => run(is_send(errors(bucket))),

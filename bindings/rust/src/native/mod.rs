@@ -75,6 +75,7 @@ pub(crate) struct Outcome {
     pub version_id: String,
     pub crc64_text: String,
     pub is_verified: bool,
+    pub is_staged: bool,
     pub requests: u32,
     pub headers: Vec<(String, String)>,
 }
@@ -113,6 +114,7 @@ impl Outcome {
             version_id: text(ffi::s3r_result_version_id(from)),
             crc64_text: text(ffi::s3r_result_crc64_text(from)),
             is_verified: ffi::s3r_result_is_verified(from) != 0,
+            is_staged: ffi::s3r_result_is_staged(from) != 0,
             requests: ffi::s3r_result_requests(from),
             headers,
         }

@@ -36,6 +36,8 @@ pub struct RdmaResponse {
     pub reason_text: String,
     /// A checksum was compared with the bytes.
     pub is_verified: bool,
+    /// A GPU's memory, through a copy in host memory.
+    pub is_staged: bool,
     /// Sent on the wire.
     pub requests: u32,
 }
@@ -53,6 +55,7 @@ impl From<Outcome> for RdmaResponse {
             reason: Some(Reason(outcome.reason)).filter(|r| r.0 != 0),
             reason_text: outcome.reason_text,
             is_verified: outcome.is_verified,
+            is_staged: outcome.is_staged,
             requests: outcome.requests,
         }
     }
