@@ -175,6 +175,10 @@ def test_a_signal_ends_a_transfer_and_leaves_nothing(rest, environment, rdma_ser
     assert daemon.eventually(lambda: is_at_rest(rdma_server)), rdma_server.metrics()
 
 
+def test_a_waker_may_drop_what_is_under_way(case):
+    case("fleeting")
+
+
 def test_nothing_is_under_way_once_the_last_client_is_gone(case):
     """The process then ends at once, each time as it should."""
     for _ in range(5):

@@ -8,8 +8,11 @@ use minio::s3::rdma::{crc64nvme_base64, AlignedBuffer, RdmaBuffer, RdmaError, Rd
 use minio::s3::types::{PutOptions, TransferOptions, Transport};
 use minio::s3::{MinioClient, MinioClientBuilder};
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
@@ -405,6 +408,63 @@ async fn interrupted(bucket: &str, what: &str) {
     assert_eq!(client.rdma_registered_bytes(), 0);
 }
 
+/// A task that goes with the first thing that it waited for, on the thread that says so.
+struct Fleeting(
+    Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    Sender<()>,
+);
+
+impl Wake for Fleeting {
+    fn wake(self: Arc<Self>) {
+        let task = self.0.lock().unwrap().take();
+        if task.is_some() {
+            drop(task);
+            self.1.send(()).unwrap();
+        }
+    }
+}
+
+/// Wakers may drop what else is under way: that waits for its end where ends are told.
+fn fleeting(bucket: &str) {
+    let client = client();
+    run(async {
+        put(&client, bucket, "small", b"small").await;
+        put(&client, bucket, "big", &pattern(32 * MIB)).await;
+    });
+    for _ in 0..20 {
+        let mut memory = vec![b'#'; 32 * MIB + 4096];
+        let whole = raw(&mut memory);
+        let (small, big) = (
+            whole.part(0, 4096).unwrap(),
+            whole.part(4096, 32 * MIB).unwrap(),
+        );
+        let (one, other, bucket) = (client.clone(), client.clone(), bucket.to_string());
+        let mut task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            let _ = tokio::join!(
+                one.rdma_get_object(&bucket, "small", small),
+                other.rdma_get_object(&bucket, "big", big)
+            );
+        });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let fleeting = Arc::new(Fleeting(Mutex::new(None), sender));
+        {
+            let mut slot = fleeting.0.lock().unwrap();
+            let waker = Waker::from(Arc::clone(&fleeting));
+            assert!(task
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending());
+            *slot = Some(task);
+        }
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+        memory.fill(b'@');
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(memory.iter().all(|b| *b == b'@'));
+    }
+    assert_eq!(client.rdma_registered_bytes(), 0);
+    run(async { put(&client, bucket, "after", b"fine").await });
+}
+
 extern "C" {
     /// Of all clients, with NULL.
     fn s3r_registered_bytes(client: *mut std::os::raw::c_void) -> u64;
@@ -703,6 +763,7 @@ fn main() {
         "many" => run(is_send(many(bucket))),
         "dropping" => run(is_send(dropping(bucket))),
         "interrupted" => run(is_send(interrupted(bucket, &args[3]))),
+        "fleeting" => fleeting(bucket),
         "exiting" => exiting(bucket),
         "runtimes" => runtimes(bucket),
         "errors" => run(is_send(errors(bucket))),

@@ -294,30 +294,45 @@ impl Drop for Native {
 impl Native {
     /// The thread: until the last handle is gone and nothing is under way.
     fn run(&self) {
+        while self.wait_for_work() {
+            self.take_ended();
+        }
+    }
+
+    /// Waits for some to end. Whoever is woken may drop what else is under way, on this thread too:
+    /// by then all that the queue gave have ended.
+    fn take_ended(&self) {
         const BATCH: usize = 64;
         let mut results = [ptr::null_mut(); BATCH];
-        while self.wait_for_work() {
-            let found = unsafe {
-                ffi::s3r_queue_poll(self.queue, results.as_mut_ptr(), BATCH as c_int, -1)
-            };
-            let found = usize::try_from(found).unwrap_or(0);
-            let mut ended = Vec::with_capacity(found);
-            let blocked = {
-                let mut state = locked(&self.state);
-                for result in &results[..found] {
-                    let cookie = unsafe { ffi::s3r_result_cookie(*result) };
-                    ended.push((state.slots.remove(&cookie), *result));
-                }
-                std::mem::take(&mut state.blocked)
-            };
-            for (slot, result) in ended {
-                let outcome = unsafe { Outcome::read(ffi::s3r_result_error(result), result) };
-                unsafe { ffi::s3r_result_free(result) };
-                if let Some(slot) = slot {
-                    slot.end(outcome);
-                }
+        let found =
+            unsafe { ffi::s3r_queue_poll(self.queue, results.as_mut_ptr(), BATCH as c_int, -1) };
+        let found = usize::try_from(found).unwrap_or(0);
+        let mut ended = Vec::with_capacity(found);
+        let blocked = {
+            let mut state = locked(&self.state);
+            for result in &results[..found] {
+                let cookie = unsafe { ffi::s3r_result_cookie(*result) };
+                ended.push((state.slots.remove(&cookie), *result));
             }
-            blocked.into_iter().for_each(Waker::wake);
+            std::mem::take(&mut state.blocked)
+        };
+        let mut left = Vec::with_capacity(found);
+        for (slot, result) in ended {
+            let outcome = unsafe { Outcome::read(ffi::s3r_result_error(result), result) };
+            unsafe { ffi::s3r_result_free(result) };
+            left.extend(slot.map(|slot| slot.end(outcome)));
+        }
+        drop(left);
+        blocked.into_iter().for_each(Waker::wake);
+    }
+
+    /// Until it has ended. The thread that waits for the queue's completions goes on with that.
+    fn wait(&self, slot: &Slot) {
+        if QUEUE_OF_THREAD.with(Cell::get) != self as *const Native {
+            return slot.wait();
+        }
+        while !slot.has_ended() {
+            self.take_ended();
         }
     }
 
@@ -387,7 +402,7 @@ impl Handle {
         let thread = std::thread::Builder::new()
             .name("s3rdma".to_string())
             .spawn(move || {
-                IS_QUEUES.with(|is| is.set(true));
+                QUEUE_OF_THREAD.with(|queue| queue.set(Arc::as_ptr(&threads)));
                 threads.run();
             })
             .map_err(|e| Error::internal(format!("no thread: {e}")))?;
@@ -414,8 +429,8 @@ impl Drop for Handle {
 }
 
 thread_local! {
-    /// This thread waits for the completions of a queue, so that nothing may wait for them on it.
-    static IS_QUEUES: Cell<bool> = const { Cell::new(false) };
+    /// What this thread waits for the completions of, so that nothing else may wait for them on it.
+    static QUEUE_OF_THREAD: Cell<*const Native> = const { Cell::new(ptr::null()) };
 }
 
 /// What goes on after its call. The last client waits for it: no thread of ours is left when the
@@ -444,7 +459,7 @@ impl Background {
     }
 
     pub(crate) fn wait(&self) {
-        if IS_QUEUES.with(Cell::get) {
+        if !QUEUE_OF_THREAD.with(Cell::get).is_null() {
             return;
         }
         let mut open = locked(&self.open);

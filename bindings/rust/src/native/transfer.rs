@@ -153,19 +153,39 @@ struct SlotState {
     kept: Option<Kept>,
 }
 
+/// What is to be done after an end, when it is dropped: memory goes, and who waits is woken.
+pub(super) struct Ended {
+    kept: Option<Kept>,
+    waker: Option<Waker>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        drop(self.kept.take());
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
 impl Slot {
-    pub(super) fn end(&self, outcome: Outcome) {
-        let (waker, kept) = {
+    #[must_use]
+    pub(super) fn end(&self, outcome: Outcome) -> Ended {
+        let ended = {
             let mut state = locked(&self.state);
             state.has_ended = true;
             state.outcome = Some(outcome);
-            (state.waker.take(), state.kept.take())
+            Ended {
+                kept: state.kept.take(),
+                waker: state.waker.take(),
+            }
         };
         self.ended.notify_all();
-        drop(kept);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        ended
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        locked(&self.state).has_ended
     }
 
     /// The end, or a promise to wake.
@@ -180,7 +200,7 @@ impl Slot {
         }
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let mut state = locked(&self.state);
         while !state.has_ended {
             state = self
@@ -239,7 +259,7 @@ impl Transfer {
             rc => return Err(rc),
         }
         let (handle, job, slot) = (self.handle.clone(), self.job.clone(), self.slot.clone());
-        let run = move || slot.end(job.run(handle.client()));
+        let run = move || drop(slot.end(job.run(handle.client())));
         let background = &self.handle.background;
         background
             .spawn("s3rdma large", run)
@@ -302,7 +322,7 @@ impl Drop for Transfer {
                 _job: Arc::clone(&self.job),
                 _mark: Mark::new(&self.handle.background),
             }),
-            None => self.slot.wait(),
+            None => self.handle.native.wait(&self.slot),
         }
     }
 }
