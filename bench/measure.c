@@ -4,12 +4,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/num.h"
+#include "base/pages.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,8 +26,8 @@ bool measure_parse(const char *len_text, const char *ms_text, uint64_t *ret_len,
 
 void *measure_memory(size_t len, int fill)
 {
-    void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
+    void *p = pages_alloc(len);
+    if (p == NULL) {
         perror("memory");
         return NULL;
     }

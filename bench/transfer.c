@@ -9,13 +9,13 @@
 #include "base/crypto.h"
 #include "base/limits.h"
 #include "base/num.h"
+#include "base/pages.h"
 #include "client/client.h"
 #include "client/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 struct job {
@@ -78,12 +78,10 @@ static int open_client(struct job *job)
     settings_fini(&s);
     if (e != 0)
         return fail("settings", &diag, e);
-    void *buffer = mmap(NULL, job->len, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (buffer == MAP_FAILED)
+    void *buffer = pages_alloc(job->len);
+    if (buffer == NULL)
         return fail("memory", NULL, S3R_E_NOMEM);
-    if (job->is_put)
-        random_bytes(buffer, job->len);
+    random_bytes(buffer, job->len); /* for a GET too: its pages are there before it begins */
     job->memory = (struct client_memory){.ptr = buffer, .len = job->len, .region = buffer};
     job->options.is_rdma_required = !is_http;
     job->options.is_unverified = strstr(job->by, "verified") == NULL;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/limits.h"
+#include "base/pages.h"
 #include "tools/file.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/limits.h"
+#include "base/pages.h"
 #include "client/client.h"
 #include "tools/cli.h"
 #include "tools/doctor.h"

@@ -2,6 +2,7 @@
 #include "base/crc64.h"
 #include "base/limits.h"
 #include "base/num.h"
+#include "base/pages.h"
 #include "tools/cli.h"
 #include "tools/file.h"
 #include "tools/metadata.h"

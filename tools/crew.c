@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/num.h"
+#include "base/pages.h"
 #include "tools/crew_report.h"
 #include "tools/file.h"
 #include "tools/show.h"

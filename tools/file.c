@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -189,26 +188,4 @@ int read_at(int fd, void *bytes, size_t len, uint64_t off)
         len -= (size_t)n;
     }
     return 0;
-}
-
-static size_t whole_pages(size_t len)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return len > 0 ? (len + page - 1) / page * page : page;
-}
-
-void *pages_alloc(size_t len)
-{
-    void *pages =
-        mmap(NULL, whole_pages(len), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED)
-        return NULL;
-    madvise(pages, whole_pages(len), MADV_HUGEPAGE);
-    return pages;
-}
-
-void pages_free(void *pages, size_t len)
-{
-    if (pages != NULL)
-        munmap(pages, whole_pages(len));
 }

@@ -43,8 +43,5 @@ int write_all(int fd, const void *bytes, size_t len) MUST_CHECK;
 int read_full(int fd, void *bytes, size_t len, size_t *ret_len) MUST_CHECK;
 /* Exactly `len` bytes at `off`; EIO when the file ends before. */
 int read_at(int fd, void *bytes, size_t len, uint64_t off) MUST_CHECK;
-/* NULL when there is none. At least one page, so never NULL for length 0. */
-void *pages_alloc(size_t len);
-void pages_free(void *pages, size_t len);
 
 #endif

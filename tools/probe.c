@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/probe.h"
 
+#include "base/pages.h"
 #include "rdma/mover.h"
 #include "rdma/owner.h"
 #include "tools/file.h"

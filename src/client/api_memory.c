@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 #include "base/num.h"
+#include "base/pages.h"
 #include "client/api.h"
 #include "client/carry.h"
 #include "rdma/gpu.h"
@@ -8,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static struct owner *owner_of(struct s3r_client *client)
@@ -175,10 +175,8 @@ int s3r_deregister(struct s3r_client *client, void *ptr, struct s3r_result *resu
 
 void *s3r_alloc(struct s3r_client *client, size_t len)
 {
-    if (len == 0 || len > SIZE_MAX / 2)
-        return NULL;
-    void *ptr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ptr == MAP_FAILED)
+    void *ptr = len > 0 ? pages_alloc(len) : NULL;
+    if (ptr == NULL)
         return NULL;
     api_adopt(client);
     pthread_mutex_lock(&client->lock);
@@ -186,7 +184,7 @@ void *s3r_alloc(struct s3r_client *client, size_t len)
     pthread_mutex_unlock(&client->lock);
     if (e == 0)
         return ptr;
-    munmap(ptr, len);
+    pages_free(ptr, len);
     return NULL;
 }
 
@@ -200,7 +198,7 @@ void s3r_free(struct s3r_client *client, void *ptr)
     int e = drop(client, ptr, true, NULL, &len);
     pthread_mutex_unlock(&client->lock);
     if (e == 0)
-        munmap(ptr, len);
+        pages_free(ptr, len);
     else
         log_warn("memory is not freed: %s", error_text(e));
 }

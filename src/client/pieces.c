@@ -4,12 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/pages.h"
 #include "client/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #define PAUSE_SLICE_MS 20
@@ -109,8 +109,8 @@ static void buffer_free(struct piece *p)
         p->is_lost = true;
     if (p->is_lost)
         log_warn("%zu bytes stay mapped: a stopped server may still use them", p->buffer_len);
-    else if (munmap(p->buffer, p->buffer_len) != 0)
-        log_warn("munmap of %zu bytes failed", p->buffer_len);
+    else
+        pages_free(p->buffer, p->buffer_len);
 }
 
 void pieces_fini(struct pieces *all)
@@ -139,8 +139,8 @@ static void buffer_register(struct piece *p)
 
 static int buffer_make(struct piece *p, size_t len)
 {
-    void *buffer = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (buffer == MAP_FAILED)
+    void *buffer = pages_alloc(len);
+    if (buffer == NULL)
         return S3R_E_NOMEM;
     p->buffer = buffer;
     p->buffer_len = len;

@@ -4,11 +4,11 @@
 #include "base/handles.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/pages.h"
 
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* A client that a piece of memory is registered with. */
@@ -141,8 +141,8 @@ static void unmap(struct memory_piece *p)
 {
     if (p->is_lost)
         log_warn("%zu bytes stay mapped: a stopped server may still write them", p->len);
-    else if (munmap(p->base, p->len) != 0)
-        log_warn("munmap of %zu bytes failed", p->len);
+    else
+        pages_free(p->base, p->len);
     free(p);
 }
 
@@ -155,8 +155,8 @@ int memory_alloc(size_t size, void **ret_ptr)
     if (p == NULL)
         return S3R_E_NOMEM;
     p->len = len & ~(page - 1);
-    p->base = mmap(NULL, p->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p->base == MAP_FAILED)
+    p->base = pages_alloc(p->len);
+    if (p->base == NULL)
         return S3R_E_NOMEM;
     *ret_ptr = p->base;
     lock();

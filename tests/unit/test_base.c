@@ -6,14 +6,17 @@
 #include "base/error.h"
 #include "base/guard.h"
 #include "base/hex.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/pages.h"
 #include "base/text.h"
 #include "base/work.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -263,6 +266,48 @@ static void a_page_that_cannot_be_read_is_an_error_of_that_call(void **state)
     close(fd);
 }
 
+/* Of the mapping that begins at `pages`. */
+static bool wishes_for_huge_pages(const void *pages)
+{
+    char line[512], begin[32];
+    bool is_it = false;
+    snprintf(begin, sizeof(begin), "%llx-", (unsigned long long)(uintptr_t)pages);
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        if (strncmp(line, begin, strlen(begin)) == 0)
+            is_it = true;
+        else if (is_it && strncmp(line, "VmFlags:", 8) == 0)
+            break;
+    }
+    bool found = is_it && strstr(line, " hg") != NULL;
+    fclose(maps);
+    return found;
+}
+
+static void pages_are_whole_zeroed_and_huge_where_they_can_be(void **state)
+{
+    static const size_t lens[] = {0, 1, 4096, 4097, 2 * MIB, 8 * MIB + 1};
+    for (size_t i = 0; i < ARRAY_LEN(lens); i++) {
+        char *pages = pages_alloc(lens[i]);
+        assert_non_null(pages);
+        assert_int_equal((uintptr_t)pages % 4096, 0);
+        size_t whole = lens[i] > 0 ? (lens[i] + 4095) / 4096 * 4096 : 4096;
+        for (size_t at = 0; at < whole; at++)
+            assert_int_equal(pages[at], 0);
+        memset(pages, 1, whole);
+        pages_free(pages, lens[i]);
+    }
+    assert_null(pages_alloc(SIZE_MAX));
+    assert_null(pages_alloc(SIZE_MAX / 2));
+    pages_free(NULL, 5);
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
+        skip();
+    char *pages = pages_alloc(4 * MIB);
+    assert_true(wishes_for_huge_pages(pages));
+    pages_free(pages, 4 * MIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +321,7 @@ int main(void)
         cmocka_unit_test(pool_runs_each_job_once_and_drains_on_destroy),
         cmocka_unit_test(a_page_that_cannot_be_read_is_an_error_of_that_call),
         cmocka_unit_test(pool_lets_others_pass_one_owner_who_has_his_share),
+        cmocka_unit_test(pages_are_whole_zeroed_and_huge_where_they_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
