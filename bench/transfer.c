@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transfer - the same object many times, from or into one registered buffer.
- *   transfer get|put BUCKET/KEY LENGTH COUNT rdma|http|verified|http-verified [FIRST_KEY]
+ *   transfer get|put BUCKET/KEY LENGTH COUNT rdma|queued|verified|http|http-verified [FIRST_KEY]
  * Endpoint, credentials and device as s3rdma has them (AWS_*, S3RDMA_DEVICE). `verified`: by RDMA,
- * each GET's bytes compared with the object's checksum. Prints one line of name=value.
+ * each GET's bytes compared with the object's checksum. `queued`: as `rdma`, submitted and waited
+ * for instead of by blocking calls. Prints one line of name=value.
  * One more goes before the clock starts, to open devices and connections; of FIRST_KEY, where the
  * object is not to be touched. */
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/limits.h"
 #include "base/num.h"
-#include "base/pages.h"
-#include "client/client.h"
-#include "client/settings.h"
 
+#include <s3r/client.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+static const char *const ways[] = {"rdma", "queued", "verified", "http", "http-verified"};
+
 struct job {
     const char *by;
     char bucket[LIMIT_BUCKET_LEN_MAX + 1];
     const char *key, *first_key;
-    bool is_put;
+    bool is_put, is_http, is_queued, is_verified;
     uint64_t len, count;
-    struct client *client;
-    struct client_memory memory;
-    struct client_options options;
+    struct s3r_client *client;
+    struct s3r_queue *queue;
+    struct s3r_options *options;
+    struct s3r_result *result;
+    void *memory;
 };
 
-static int fail(const char *what, const struct diag *diag, int error)
+static int fail(const char *what, int error, const struct s3r_result *result)
 {
-    fprintf(stderr, "transfer: %s: %s\n", what, diag_text(diag, error));
+    const char *message = result != NULL ? s3r_result_message(result) : "";
+    fprintf(stderr, "transfer: %s: %s\n", what, *message ? message : s3r_error_text(error));
     return 1;
 }
 
@@ -51,59 +55,84 @@ static bool parse(int argc, char **argv, struct job *job)
     memcpy(job->bucket, argv[2], (size_t)(slash - argv[2]));
     job->key = slash + 1;
     job->first_key = argc == 7 ? argv[6] : job->key;
-    job->by = argv[5];
     job->is_put = strcmp(argv[1], "put") == 0;
-    bool is_by_known = strcmp(job->by, "rdma") == 0 || strcmp(job->by, "http") == 0 ||
-                       strcmp(job->by, "verified") == 0 || strcmp(job->by, "http-verified") == 0;
-    return (job->is_put || strcmp(argv[1], "get") == 0) && is_by_known &&
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++)
+        if (strcmp(argv[5], ways[i]) == 0)
+            job->by = ways[i];
+    if (job->by == NULL)
+        return false;
+    job->is_http = strncmp(job->by, "http", 4) == 0;
+    job->is_queued = strcmp(job->by, "queued") == 0;
+    job->is_verified = strstr(job->by, "verified") != NULL;
+    return (job->is_put || strcmp(argv[1], "get") == 0) &&
            num_parse_dec(argv[3], strlen(argv[3]), 4 * GIB - 1, &job->len) && job->len > 0 &&
            num_parse_dec(argv[4], strlen(argv[4]), 1000000, &job->count) && job->count > 0;
 }
 
 static int open_client(struct job *job)
 {
-    struct diag diag = {0};
-    struct settings s = {0};
-    int e = settings_load(NULL, &diag, &s);
-    bool is_http = strncmp(job->by, "http", 4) == 0;
-    const struct client_config config = {.endpoint = s.endpoint,
-                                         .region = s.region,
-                                         .access_key = s.access_key,
-                                         .secret_key = s.secret_key,
-                                         .session_token = s.session_token,
-                                         .ca_file = s.ca_file,
-                                         .is_rdma_off = is_http};
-    if (e == 0)
-        e = client_create(&config, &diag, &job->client);
-    settings_fini(&s);
-    if (e != 0)
-        return fail("settings", &diag, e);
-    void *buffer = pages_alloc(job->len);
-    if (buffer == NULL)
-        return fail("memory", NULL, S3R_E_NOMEM);
-    random_bytes(buffer, job->len); /* for a GET too: its pages are there before it begins */
-    job->memory = (struct client_memory){.ptr = buffer, .len = job->len, .region = buffer};
-    job->options.is_rdma_required = !is_http;
-    job->options.is_unverified = strstr(job->by, "verified") == NULL;
-    e = client_register(job->client, buffer, job->len, &diag);
-    return e == 0 ? 0 : fail("registration", &diag, e);
+    struct s3r_config *config = s3r_config_new();
+    job->result = s3r_result_new();
+    job->options = s3r_options_new();
+    if (config == NULL || job->result == NULL || job->options == NULL)
+        return fail("memory", S3R_ERROR_NOMEM, NULL);
+    int e = s3r_config_set_credentials(config, S3R_CREDENTIALS_DEFAULT, NULL);
+    if (e == S3R_OK)
+        e = s3r_config_set_rdma(config, !job->is_http);
+    if (e == S3R_OK)
+        e = s3r_options_set_rdma(job->options, job->is_http ? S3R_RDMA_AUTO : S3R_RDMA_REQUIRED);
+    if (e == S3R_OK)
+        e = s3r_options_set_verify(job->options, job->is_verified);
+    if (e == S3R_OK)
+        e = s3r_client_new(config, job->result, &job->client);
+    s3r_config_free(config);
+    if (e == S3R_OK && job->is_queued)
+        e = s3r_queue_new(job->client, 0, 0, job->result, &job->queue);
+    if (e != S3R_OK)
+        return fail("settings", e, job->result);
+    job->memory = s3r_alloc(job->client, job->len);
+    if (job->memory == NULL)
+        return fail("memory", S3R_ERROR_NOMEM, NULL);
+    random_bytes(job->memory, job->len); /* for a GET too: its pages are there before it begins */
+    return 0;
 }
 
-static int once(const struct job *job, const char *key)
+static int once_blocking(struct job *j, const char *key)
 {
-    struct diag diag = {0};
-    struct client_result result = {0};
-    int e = job->is_put ? client_put(job->client, job->bucket, key, &job->memory, &job->options,
-                                     &diag, &result)
-                        : client_get(job->client, job->bucket, key, CLIENT_WHOLE, &job->memory,
-                                     &job->options, &diag, &result);
-    if (e == 0 && result.len != job->len)
-        e = diag_fail(&diag, S3R_E_BAD_REPLY, "the object has %llu bytes",
-                      (unsigned long long)result.len);
-    if (e == 0 && !job->is_put && result.is_verified == job->options.is_unverified)
-        e = diag_fail(&diag, S3R_E_BAD_REPLY, result.is_verified ? "verified" : "not verified");
-    client_result_fini(&result);
-    return e == 0 ? 0 : fail(key, &diag, e);
+    return j->is_put ? s3r_put(j->client, j->bucket, key, j->memory, j->len, j->options, j->result)
+                     : s3r_get(j->client, j->bucket, key, j->memory, j->len, j->options, j->result);
+}
+
+static int once_queued(struct job *j, const char *key)
+{
+    int e = j->is_put ? s3r_submit_put(j->queue, j->bucket, key, j->memory, j->len, j->options, 0)
+                      : s3r_submit_get(j->queue, j->bucket, key, j->memory, j->len, j->options, 0);
+    struct s3r_result *ended;
+    if (e != S3R_OK || s3r_queue_poll(j->queue, &ended, 1, -1) != 1)
+        return e != S3R_OK ? e : S3R_ERROR_INTERNAL;
+    s3r_result_free(j->result);
+    j->result = ended;
+    return s3r_result_error(ended);
+}
+
+static int once(struct job *job, const char *key)
+{
+    int e = job->is_queued ? once_queued(job, key) : once_blocking(job, key);
+    if (e != S3R_OK)
+        return fail(key, e, job->result);
+    bool is_right = s3r_result_len(job->result) == job->len &&
+                    (job->is_put || s3r_result_is_verified(job->result) == job->is_verified);
+    return is_right ? 0 : fail("not what was asked for", S3R_ERROR_INTERNAL, NULL);
+}
+
+static void close_client(struct job *job)
+{
+    s3r_queue_free(job->queue);
+    if (job->client != NULL)
+        s3r_free(job->client, job->memory);
+    s3r_client_free(job->client);
+    s3r_options_free(job->options);
+    s3r_result_free(job->result);
 }
 
 int main(int argc, char **argv)
@@ -111,7 +140,7 @@ int main(int argc, char **argv)
     struct job job = {0};
     if (!parse(argc, argv, &job)) {
         fprintf(stderr, "usage: transfer get|put BUCKET/KEY LENGTH COUNT "
-                        "rdma|http|verified|http-verified [FIRST_KEY]\n");
+                        "rdma|queued|verified|http|http-verified [FIRST_KEY]\n");
         return 2;
     }
     int failed = open_client(&job) != 0 || once(&job, job.first_key) != 0;
@@ -126,8 +155,6 @@ int main(int argc, char **argv)
         printf("op=%s by=%s length=%llu count=%llu seconds=%.6f gb_per_s=%.3f cpu_s_per_gb=%.3f\n",
                argv[1], job.by, (unsigned long long)job.len, (unsigned long long)job.count, seconds,
                gb / seconds, cpu / gb);
-    if (job.memory.ptr != NULL)
-        client_deregister(job.client, job.memory.ptr);
-    client_destroy(job.client);
+    close_client(&job);
     return failed;
 }
