@@ -133,6 +133,8 @@ static int look(struct mirror *m)
     struct diag diag = {0};
     side_prefix(m->far, m->prefix);
     int e = tree_read_bucket(m->cli->client, m->far->address.bucket, m->prefix, &diag, &m->there);
+    if (e == 0 && !m->to.is_far && m->prefix[0] != '\0' && m->there.count == 0)
+        e = diag_fail(&diag, S3R_E_NO_SUCH_KEY, "no key begins with %.200s", m->prefix);
     if (e != 0 && e != S3R_E_CANCELLED)
         return cli_fail(m->cli, m->far->text, e, &diag);
     int code = e == 0 ? open_folder(m) : e;

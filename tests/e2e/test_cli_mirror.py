@@ -148,6 +148,18 @@ def test_nothing_is_removed_after_an_error(cli, s3, bucket, tmp_path):
     assert read_tree(tmp_path) == {"out/old": b"x", "out/good": b"good"}
 
 
+def test_a_prefix_with_nothing_below_it_is_no_source(cli, s3, bucket, tmp_path):
+    """A slip of the fingers, more likely than an order to empty the folder."""
+    make_tree(tmp_path / "out", {"mine": b"x"})
+    put(s3, bucket, "prefix/a", b"a")
+    done = cli.run("mirror", f"s3://{bucket}/perfix", tmp_path / "out", "--delete")
+    assert done.returncode == 4 and b"no key begins with perfix/" in done.stderr
+    assert read_tree(tmp_path / "out") == {"mine": b"x"}
+    cli.ok("rm", f"s3://{bucket}/prefix/a")
+    cli.ok("mirror", f"s3://{bucket}", tmp_path / "out", "--delete")
+    assert read_tree(tmp_path / "out") == {}
+
+
 def test_unfinished_transfers_of_ours_are_neither_sent_nor_removed(cli, s3, bucket, tmp_path):
     make_tree(tmp_path / "in", {".s3rdma-1234.part": b"x", "file": b"x"})
     cli.ok("mirror", tmp_path / "in", f"s3://{bucket}", "--delete")

@@ -28,8 +28,6 @@ OVER_BOTH = {*MOVED, *RANGES, *PUT_MOVED, "silence", "torn before the transfer",
 
 @pytest.fixture(scope="module")
 def client_device(device):
-    if daemon.VARIANT == "tsan" and device != "cma":
-        pytest.skip("ThreadSanitizer does not see the order that libfabric's sockets make")
     return device
 
 
