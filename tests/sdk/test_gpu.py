@@ -3,15 +3,20 @@
 when the program's processor touches it. No rail here reaches a GPU, so all of it is staged."""
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
 import daemon
 import scripted
 from conftest import client_build, compile_c, moved, program_environment, run
+from interruption import is_at_rest
+from s3raw import UNSIGNED
 from serving import need_device
 
 MIB = 1 << 20
@@ -218,3 +223,23 @@ def test_a_server_that_is_killed_leaves_the_memory_alone(servers, program, envir
     assert process.returncode == 0, rest
     assert rest[-1] in ("HTTP", "TIMEOUT"), rest
     server.process = None
+
+
+def test_a_server_that_is_stopped_and_goes_on_leaves_all_memory_alone(servers, program,
+                                                                      environment_of, wire):
+    server = start(servers, wire)
+    assert server.s3()("PUT", "/gpu/big", os.urandom(64 * MIB), sha256=UNSIGNED).status == 200
+    for _ in range(max(4, daemon.scaled(20))):
+        with subprocess.Popen([program, "gpu", "stopped"], env=environment_of(server), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == "begun\n"
+            time.sleep(random.random() * 0.06)
+            server.signal(signal.SIGSTOP)
+            try:
+                while (said := process.stdout.readline()) == "begun\n":
+                    pass
+            finally:
+                server.signal(signal.SIGCONT)
+            assert daemon.eventually(lambda: is_at_rest(server), 60), server.metrics()
+            process.communicate("\n")
+        assert process.returncode == 0 and said in ("TIMEOUT\n", "RDMA_UNFENCED\n"), said

@@ -3,8 +3,10 @@
  *   all       every kind of call, by s3r/client.h and miniocpp/c_api.h
  *   one       one GET of the key "k" into 4 MiB: what became of it
  *   until     GETs of the key "k" until one fails
- * GPU_RDMA=off and GPU_HTTP_BELOW=BYTES are options of the calls. Memory of the device faults when
- * it is touched; what is in it is looked at through the stand-in. */
+ *   stopped   GETs of the key "big", 64 MiB, until one is given up after 700 ms; then, once there
+ * is a line on standard input, what a server that goes on has done meanwhile GPU_RDMA=off and
+ * GPU_HTTP_BELOW=BYTES are options of the calls. Memory of the device faults when it is touched;
+ * what is in it is looked at through the stand-in. */
 #include "content.h"
 
 #include <dlfcn.h>
@@ -12,9 +14,11 @@
 #include <s3r/client.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define PIECE_LEN (5 << 20)
 #define ONE_LEN (4 << 20)
+#define BIG_LEN ((size_t)64 << 20)
 #define CANARY 0xAA
 
 typedef unsigned long long device_ptr;
@@ -88,13 +92,14 @@ static void wipe(char *memory, size_t len)
     memset(seen(memory), CANARY, len);
 }
 
+static int is_all_canary(const char *s, size_t len)
+{
+    return s[0] == (char)CANARY && memcmp(s, s + 1, len - 1) == 0;
+}
+
 static int is_untouched(const char *memory, size_t len)
 {
-    const char *s = seen(memory);
-    for (size_t i = 0; i < len; i++)
-        if (s[i] != (char)CANARY)
-            return 0;
-    return 1;
+    return is_all_canary(seen(memory), len);
 }
 
 /* ---- calls ---- */
@@ -363,6 +368,30 @@ static void until_one_fails(void)
     drop(memory);
 }
 
+/* The copy's memory must not come back while the server may write it: what is mapped afterwards
+ * would be its. */
+static void stopped(void)
+{
+    char *memory = new_memory(BIG_LEN);
+    int e;
+    check(s3r_options_set_deadline_ms(options, 700) == S3R_OK, "deadline");
+    do {
+        wipe(memory, BIG_LEN);
+        puts("begun");
+        fflush(stdout);
+        e = s3r_get(client, bucket, "big", memory, BIG_LEN, options, result);
+    } while (e == S3R_OK);
+    char *other =
+        mmap(NULL, 4 * BIG_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(other != MAP_FAILED, "memory");
+    memset(other, CANARY, 4 * BIG_LEN);
+    puts(s3r_error_name(e));
+    fflush(stdout);
+    check(getchar() == '\n', "a line");
+    check(is_untouched(memory, BIG_LEN) && is_all_canary(other, 4 * BIG_LEN), "untouched");
+    drop(memory);
+}
+
 static void set_up(void)
 {
     struct s3r_config *config = s3r_config_new();
@@ -392,6 +421,8 @@ int main(int argc, char **argv)
         one();
     else if (strcmp(argv[2], "until") == 0)
         until_one_fails();
+    else if (strcmp(argv[2], "stopped") == 0)
+        stopped();
     else
         return 2;
     s3r_client_free(client);
