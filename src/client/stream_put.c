@@ -55,6 +55,15 @@ static int read_from_function(struct upload *u, struct piece *p, size_t want)
     return 0;
 }
 
+static int too_many(struct upload *u)
+{
+    struct diag diag = {0};
+    int e = diag_fail(&diag, S3R_E_ENTITY_TOO_LARGE,
+                      "more than %d pieces of %llu bytes: longer pieces are needed",
+                      LIMIT_PARTS_MAX, (unsigned long long)u->all.config.piece_len);
+    return pieces_fail(&u->all, e, &diag);
+}
+
 /* The next piece; of no bytes at the end. */
 static int fill(struct upload *u, struct piece *p)
 {
@@ -62,22 +71,17 @@ static int fill(struct upload *u, struct piece *p)
     const struct client_memory *m = u->all.config.memory;
     uint64_t left = s->len != STREAM_UNKNOWN ? s->len - s->done : u->all.config.piece_len;
     size_t want = (size_t)min_u64(left, u->all.config.piece_len);
-    struct diag diag = {0};
-    int e = 0;
-    if (u->count == LIMIT_PARTS_MAX && want > 0 && !s->is_at_end)
-        e = diag_fail(&diag, S3R_E_ENTITY_TOO_LARGE,
-                      "more than %d pieces of %llu bytes: longer pieces are needed",
-                      LIMIT_PARTS_MAX, (unsigned long long)u->all.config.piece_len);
     /* A buffer is made with the first piece, and no later one is longer. */
-    if (e == 0)
-        e = piece_begin(p, u->count + 1, s->done, want > 0 ? want : 1);
+    int e = piece_begin(p, u->count + 1, s->done, want > 0 ? want : 1);
     if (e != 0)
-        return pieces_fail(&u->all, e, &diag);
+        return pieces_fail(&u->all, e, NULL);
     p->memory.len = want;
     if (m != NULL)
         p->memory.ptr = (char *)m->ptr + s->done;
     else if ((e = read_from_function(u, p, want)) != 0)
         return e;
+    if (u->count == LIMIT_PARTS_MAX && p->memory.len > 0)
+        return too_many(u);
     s->done += p->memory.len;
     s->is_at_end |= p->memory.len < u->all.config.piece_len || s->done == s->len;
     return 0;

@@ -9,7 +9,9 @@ import re
 import pytest
 
 import daemon
+import scripted
 from conftest import compile_c, moved, run
+from scripted import reply
 
 MIB = 1 << 20
 PIECE = 16 * MIB
@@ -143,3 +145,37 @@ def test_without_a_device_it_goes_by_http(program, environment, bucket, rdma_ser
         said = json.loads(run([program, bucket, "sized", str(3 * PIECE)], environment))
     assert (said["wrong"], said["gauge_max"]) == (0, 0)
     assert re.fullmatch(r"[0-9a-f]{32}-3", said["etag"])
+
+
+# ---- as many pieces as an upload may have ----
+
+@pytest.fixture(scope="module")
+def longest(tmp_path_factory):
+    return compile_c(tmp_path_factory, "longest")
+
+
+@pytest.mark.parametrize("more, error", [(0, "OK"), (1, "ENTITY_TOO_LARGE")])
+def test_a_stream_may_have_ten_thousand_pieces_and_no_byte_more(longest, environment, more, error):
+    """Of a server that says of each piece that it has moved; nothing looks at 50 GB here."""
+    def script(server, request, conn):
+        return reply(200, [("ETag", f'"{"0" * 32}"'), ("x-amz-rdma-reply", "200"),
+                           ("x-amz-rdma-bytes-transferred", str(5 * MIB))])
+
+    def plain(server, request, conn):
+        if request.method == "POST":
+            return reply(200, body=b"<Result><UploadId>u1</UploadId><ETag>e</ETag></Result>")
+        return reply(204)
+
+    with scripted.Server(b"", script) as server:
+        server.is_plain_broken = plain
+        said = json.loads(run([longest, "bucket", str(50000 * MIB + more)],
+                              {**environment, "AWS_ENDPOINT_URL": server.url,
+                               "S3RDMA_DEVICE": "cma"}))
+        parts = [r.target for r in server.requests if "partNumber" in r.target]
+        last = server.requests[-1]
+    assert said["error"] == error, said
+    if error == "OK":
+        assert len(parts) == len(set(parts)) == 10000
+        assert last.method == "POST" and last.body.count(b"<PartNumber>") == 10000
+    else:
+        assert last.method == "DELETE" and "longer pieces" in said["message"], said
