@@ -120,19 +120,22 @@ def test_64_clients_move_every_byte_right_and_leak_nothing(server, device, by):
         for said in before + after:
             assert said["errors"] == [], said["errors"][:3]
         assert sum(said["ops"] for said in after) == processes * 8 * each
-        if device == "cma":
+        if device == "cma" or by == "checked":
             for first, last in zip(before, after):
                 assert first["descriptors"] == last["descriptors"]
-        # Over libfabric a connection may pass from one client to another.
+        # A connection that is kept may pass from one client to another.
         assert sum(w["descriptors"] for w in after) <= sum(w["descriptors"] for w in before)
         # An idle connection may have ended, which is fewer; more would be a leak.
         assert server_after[0] <= server_before[0], (server_before, server_after)
-        # A bare token is fenced by ending its connection, and libfabric 1.17 leaks with each.
-        is_leak_ours = by == "library" or device == "cma"
-        if VARIANT == "plain" and SCALE >= 1 and is_leak_ours:
-            assert server_after[1] - server_before[1] <= 4 * MIB, (server_before, server_after)
+        if VARIANT == "plain" and SCALE >= 1:
+            # A bare token is fenced by ending its connection, and libfabric 1.17 leaks with each.
+            each_leaks = 2048 if by == "checked" and device != "cma" else 0
+            moved = 8 * (each - warm)
+            most = 4 * MIB + each_leaks * moved * processes
+            assert server_after[1] - server_before[1] <= most, (server_before, server_after)
+            most = 4 * MIB + each_leaks * moved
             for first, last in zip(before, after):
-                assert last["resident"] - first["resident"] <= 4 * MIB, (first, last)
+                assert last["resident"] - first["resident"] <= most, (first, last)
     finally:
         for w in workers:
             w.kill()

@@ -26,11 +26,6 @@ OVER_BOTH = {*MOVED, *RANGES, *PUT_MOVED, "silence", "torn before the transfer",
              "took more bytes than the window", "declined, the object in the body"}
 
 
-@pytest.fixture(scope="module")
-def client_device(device):
-    return device
-
-
 def rows(table):
     """Of a table: (device, name)."""
     return pytest.mark.parametrize(
@@ -106,22 +101,22 @@ def is_moved_by_one_request(made_by_each):
 
 
 @rows(MOVED)
-def test_what_was_moved_takes_one_request(tmp_path, client_device, name):
-    is_moved_by_one_request(get(tmp_path, MOVED[name], ALL, client_device))
+def test_what_was_moved_takes_one_request(tmp_path, device, name):
+    is_moved_by_one_request(get(tmp_path, MOVED[name], ALL, device))
 
 
 @rows(RANGES)
-def test_every_way_to_say_that_a_range_was_moved(tmp_path, client_device, name):
-    is_moved_by_one_request(get(tmp_path, RANGES[name], PIECES, client_device))
+def test_every_way_to_say_that_a_range_was_moved(tmp_path, device, name):
+    is_moved_by_one_request(get(tmp_path, RANGES[name], PIECES, device))
 
 
 @rows(GET_FALLBACKS)
-def test_a_get_falls_back_with_the_reason(tmp_path, client_device, name):
+def test_a_get_falls_back_with_the_reason(tmp_path, device, name):
     script, reason = GET_FALLBACKS[name]
     interfaces = WHOLE if name in NOT_OF_RANGES else ALL
     if script is scripted.silence:
         interfaces = TELLING  # miniocpp's patience cannot be told: see below
-    for made, requests, tokens in get(tmp_path, script, interfaces, client_device, "-k"):
+    for made, requests, tokens in get(tmp_path, script, interfaces, device, "-k"):
         is_right(made, "http", reason)
         has_arrived(made)
         assert (requests, tokens) == (2, 1), made
@@ -129,10 +124,10 @@ def test_a_get_falls_back_with_the_reason(tmp_path, client_device, name):
 
 
 @rows(GET_FALLBACKS)
-def test_a_get_that_requires_rdma_fails_instead(tmp_path, client_device, name):
+def test_a_get_that_requires_rdma_fails_instead(tmp_path, device, name):
     script, reason = GET_FALLBACKS[name]
     interfaces = ("s3r", "queue") if name in NOT_OF_RANGES else TELLING
-    for made, requests, _ in get(tmp_path, script, interfaces, client_device, "-r"):
+    for made, requests, _ in get(tmp_path, script, interfaces, device, "-r"):
         assert (made.error, made.reason, requests) == ("RDMA_REQUIRED", reason, 1), made
         assert made.is_untouched(SIZE), made
 
@@ -152,16 +147,16 @@ def test_silence_is_waited_for_ten_seconds_by_miniocpp(tmp_path):
 
 
 @rows(BODIES)
-def test_the_object_in_the_body_of_the_first_reply_is_taken(tmp_path, client_device, name):
+def test_the_object_in_the_body_of_the_first_reply_is_taken(tmp_path, device, name):
     script, reason = BODIES[name]
-    for made, requests, _ in get(tmp_path, script, ALL, client_device):
+    for made, requests, _ in get(tmp_path, script, ALL, device):
         is_right(made, "http", reason)
         has_arrived(made)
         assert requests == 1, made
 
 
 @pytest.mark.parametrize("interface", ALL)
-def test_a_body_does_not_touch_the_memory_before_the_window_is_withdrawn(tmp_path, client_device,
+def test_a_body_does_not_touch_the_memory_before_the_window_is_withdrawn(tmp_path, device,
                                                                          interface):
     """Half of the object comes along with the decline. Once the first of its bytes are seen in the
     client's memory, the window must be gone."""
@@ -179,7 +174,7 @@ def test_a_body_does_not_touch_the_memory_before_the_window_is_withdrawn(tmp_pat
         was_open.append(request.window.is_open())
         return raw[-SIZE // 2:]
     with scripted.Server(DATA, script) as server, \
-            running(server, "get", tmp_path / "got", interface, size=SIZE, device=client_device,
+            running(server, "get", tmp_path / "got", interface, size=SIZE, device=device,
                     options=["-k", "-p", "60000"]) as program:
         where = read_line(program)
         told.put(where)
@@ -247,8 +242,8 @@ def test_nothing_in_place_of_an_object_is_an_error(tmp_path):
 
 
 @rows(PUT_MOVED)
-def test_a_put_that_was_moved_takes_one_request(tmp_path, client_device, name):
-    made_all = put(tmp_path, PUT_MOVED[name], ALL, client_device)
+def test_a_put_that_was_moved_takes_one_request(tmp_path, device, name):
+    made_all = put(tmp_path, PUT_MOVED[name], ALL, device)
     for made, requests, _ in made_all:
         is_right(made, "rdma")
         assert requests == 1 and made.bytes == SIZE and made.etag, made
@@ -256,10 +251,10 @@ def test_a_put_that_was_moved_takes_one_request(tmp_path, client_device, name):
 
 
 @rows(PUT_FALLBACKS)
-def test_a_put_falls_back_with_the_reason(tmp_path, client_device, name):
+def test_a_put_falls_back_with_the_reason(tmp_path, device, name):
     script, reason = PUT_FALLBACKS[name]
     is_silent = script is scripted.silence
-    made_all = put(tmp_path, script, TELLING if is_silent else ALL, client_device, "-k")
+    made_all = put(tmp_path, script, TELLING if is_silent else ALL, device, "-k")
     for made, requests, tokens in made_all:
         is_right(made, "http", reason)
         assert (requests, tokens) == (2, 1) and made.bytes == SIZE, made
@@ -268,9 +263,9 @@ def test_a_put_falls_back_with_the_reason(tmp_path, client_device, name):
 
 
 @rows(PUT_FALLBACKS)
-def test_a_put_that_requires_rdma_fails_instead(tmp_path, client_device, name):
+def test_a_put_that_requires_rdma_fails_instead(tmp_path, device, name):
     script, reason = PUT_FALLBACKS[name]
-    for made, requests, _ in put(tmp_path, script, TELLING, client_device, "-r"):
+    for made, requests, _ in put(tmp_path, script, TELLING, device, "-r"):
         assert (made.error, made.reason, requests) == ("RDMA_REQUIRED", reason, 1), made
 
 
@@ -292,14 +287,14 @@ def test_a_server_that_stores_nothing_either_way_is_never_a_success(tmp_path):
 # ---- a server that comes too late ----
 
 @pytest.mark.parametrize("operation", ["get", "put"])
-def test_a_server_that_comes_after_the_client_gave_up_reaches_nothing(tmp_path, client_device,
+def test_a_server_that_comes_after_the_client_gave_up_reaches_nothing(tmp_path, device,
                                                                       operation):
     """The calls are over and their memory is used for something else when it tries the tokens."""
     path = tmp_path / "m"
     path.write_bytes(DATA)
     with scripted.Server(DATA, scripted.silence) as server, contextlib.ExitStack() as stack:
         programs = [stack.enter_context(running(
-            server, operation, path, interface, size=SIZE, device=client_device,
+            server, operation, path, interface, size=SIZE, device=device,
             options=["-k", "-r", "-w", "-p", "1500"])) for interface in TELLING]
         for program in programs:
             made = take_call(program, operation, path, SIZE)

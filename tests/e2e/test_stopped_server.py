@@ -11,6 +11,7 @@ import pytest
 import daemon
 from callers import CANARY, RANGE_OFF, read_line, running, take_call, take_end
 from daemon import eventually
+from interruption import is_at_rest
 from s3raw import UNSIGNED
 from traffic import victim_body
 
@@ -28,12 +29,6 @@ def server(module_servers, device):
     for key in (*QUEUED, "miniocpp"):
         assert s3("PUT", f"/bucket/{key}", BODY, sha256=UNSIGNED).status == 200
     return started
-
-
-def is_at_rest(server):
-    """Nothing of a transfer is left: its own request for these numbers is the one under way."""
-    values = server.metrics()
-    return values["s3rdma_staging_used_bytes"] == 0 and values["s3rdma_http_active_requests"] <= 1
 
 
 def tell(program):

@@ -32,6 +32,7 @@ def interrupt_once_held(relay, started):
 
 
 def is_at_rest(server):
+    """Nothing of a transfer is left: its own request for these numbers is the one under way."""
     values = server.metrics()
     return values["s3rdma_staging_used_bytes"] == 0 and values["s3rdma_http_active_requests"] <= 1
 

@@ -24,15 +24,12 @@ def library():
             ("s3r_config_set_devices", i, (p, s)),
             ("s3r_config_set_patience_ms", i, (p, ctypes.c_int64)),
             ("s3r_client_new", i, (p, p, ctypes.POINTER(p))),
-            ("s3r_client_free", None, (p,)),
             ("s3r_alloc", p, (p, n)),
             ("s3r_options_new", p, ()),
-            ("s3r_options_free", None, (p,)),
             ("s3r_options_set_rdma", i, (p, i)),
             ("s3r_put", i, (p, s, s, p, n, p, p)),
             ("s3r_get", i, (p, s, s, p, n, p, p)),
             ("s3r_result_new", p, ()),
-            ("s3r_result_free", None, (p,)),
             ("s3r_result_message", s, (p,)),
             ("s3r_result_len", ctypes.c_uint64, (p,)),
             ("s3r_error_text", s, (i,))):
@@ -42,7 +39,8 @@ def library():
 
 
 class Client:
-    """For one thread. Its calls go by RDMA or fail, and return what was wrong, or None."""
+    """For one thread, until the process ends. Its calls go by RDMA or fail, and return what was
+    wrong, or None."""
 
     def __init__(self, url, device, patience_ms):
         lib = library()
@@ -81,9 +79,3 @@ class Client:
 
     def get(self, *arguments):
         return self.call(library().s3r_get, *arguments)
-
-    def close(self):
-        """With its memory."""
-        library().s3r_options_free(self.options)
-        library().s3r_result_free(self.result)
-        library().s3r_client_free(self.pointer)

@@ -628,14 +628,22 @@ static void fences_and_failures_leave_no_descriptors_behind(void **state)
     side_close(&s);
 }
 
-static void idle_connections_leave_descriptors_for_others(void **state)
+/* A mover of a process that may open so many descriptors. */
+static void *mover_of_few(rlim_t descriptors)
 {
     struct rlimit was, few;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
     few = was;
-    few.rlim_cur = 400;
+    few.rlim_cur = descriptors;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     void *m = mover_new();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    return m;
+}
+
+static void idle_connections_leave_descriptors_for_others(void **state)
+{
+    void *m = mover_of_few(400);
     unsigned char source[512] = {0};
     size_t before = count_entries("/proc/self/fd"), most = 0;
     for (int i = 0; i < 40; i++) {
@@ -649,7 +657,6 @@ static void idle_connections_leave_descriptors_for_others(void **state)
     }
     assert_true(most < before + 400 / 4 + 16);
     ofi_mover_ops.close(m);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
 /* Of all sockets: another sum, others were opened or closed. */
@@ -685,13 +692,7 @@ static uint64_t sum_of_sockets_at_rest(void)
  * be, they share the client's own instead of taking another client's from it. */
 static void a_client_takes_no_connection_from_another_for_a_second_one(void **state)
 {
-    struct rlimit was, few;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-    few = was;
-    few.rlim_cur = 300;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    void *m = mover_new();
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    void *m = mover_of_few(300);
     struct side sides[5]; /* 300 / 4 / 16 + 1 */
     struct out outs[ARRAY_LEN(sides)];
     unsigned char source[512] = {0};

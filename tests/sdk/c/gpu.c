@@ -3,10 +3,11 @@
  *   all       every kind of call, by s3r/client.h and miniocpp/c_api.h
  *   one       one GET of the key "k" into 4 MiB: what became of it
  *   until     GETs of the key "k" until one fails
- *   stopped   GETs of the key "big", 64 MiB, until one is given up after 700 ms; then, once there
- * is a line on standard input, what a server that goes on has done meanwhile GPU_RDMA=off and
- * GPU_HTTP_BELOW=BYTES are options of the calls. Memory of the device faults when it is touched;
- * what is in it is looked at through the stand-in. */
+ *   stopped   GETs of the key "big", 64 MiB, until one is given up after 700 ms; a line on standard
+ *             input has the memory looked at, in which a server that went on may have written
+ *
+ * GPU_RDMA=off and GPU_HTTP_BELOW=BYTES are options of the calls. Memory of the device faults when
+ * it is touched; what is in it is looked at through the stand-in. */
 #include "content.h"
 
 #include <dlfcn.h>
